@@ -31,7 +31,7 @@ def torch_report() -> dict[str, int]:
 def compiled(module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
     """The backend: a function of the program's inputs, for a program that torch captured."""
     torch: Any = sys.modules["torch"]
-    if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in examples):
+    if torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples):
         common: Any = import_module("torch._dynamo.backends.common")
         functorch: Any = import_module("functorch.compile")
 
@@ -44,14 +44,14 @@ def compiled(module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
 
 def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
     """The program as one native call, or, where it cannot be, as it is."""
-    if not all(isinstance(one, torch.Tensor) and one.device.type == "cpu" and all(type(size) is int for size in one.shape)
-               for one in examples):
+    if not all(isinstance(each, torch.Tensor) and each.device.type == "cpu" and all(type(size) is int for size in each.shape)
+               for each in examples):
         return _left(module, "an input is no tensor on the CPU, or its size changes")
-    results = [one for node in module.graph.nodes if node.op == "output" for one in node.args[0]]
-    kept = [at for at, one in enumerate(results) if one is not None]
+    results = [each for node in module.graph.nodes if node.op == "output" for each in node.args[0]]
+    kept = [at for at, each in enumerate(results) if each is not None]
     try:
         with torch._guards.tracing(None), torch.utils._python_dispatch._disable_current_modes():  # the program stands for itself
-            given = [torch.empty_strided(one.shape, one.stride(), dtype=one.dtype) for one in examples]
+            given = [torch.empty_strided(each.shape, each.stride(), dtype=each.dtype) for each in examples]
             g = from_torch(module, given)
     except TilewrightError as problem:
         lines = [problem.headline, *str(problem.reason).strip().splitlines()]
@@ -64,10 +64,10 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
     _counts["compiled"] += 1
 
     def call(*given: Any) -> Any:
-        made: Any = m(*(one.detach() for one in given))
+        outputs: Any = m(*(each.detach() for each in given))
         values: list[Any] = [None] * len(results)
-        for at, one in zip(kept, made if len(kept) > 1 else [made], strict=True):
-            values[at] = torch.from_numpy(one)
+        for at, each in zip(kept, outputs if len(kept) > 1 else [outputs], strict=True):
+            values[at] = torch.from_numpy(each)
         return values
 
     return call

@@ -38,8 +38,8 @@ class Call(Conversion):
         call = Call(self.scope, self.target, self.arguments, self.meta, self.source, self._tensors, self._numbers)
         mark = call.arguments[name] = TensorName(value)
 
-        def tensors(one: str) -> str:
-            return value if one is mark else self._tensors(one)
+        def tensors(each: str) -> str:
+            return value if each is mark else self._tensors(each)
 
         call._tensors = tensors
         return call
@@ -55,7 +55,7 @@ class Call(Conversion):
         if value is _NEVER:
             raise Refused(f"it has no argument {name!r}")
         if isinstance(value, list):
-            return [self._number(one) for one in cast("list[Any]", value)]
+            return [self._number(each) for each in cast("list[Any]", value)]
         return self._number(value)
 
     def _number(self, value: Any) -> Any:
@@ -76,7 +76,7 @@ class Call(Conversion):
 
     def tensors(self, name: str = "tensors") -> list[str]:
         """Our values of a list of tensors, "" where one is absent."""
-        return ["" if one is None else self._tensors(one) for one in self._list(name, ())]
+        return ["" if each is None else self._tensors(each) for each in self._list(name, ())]
 
     def known(self, name: str, default: Any = _NEVER) -> Any:
         """A number, a truth or a text that has to be known."""
@@ -177,7 +177,7 @@ def widest(dtypes: Sequence[str]) -> str:
             best = dtype
         elif _rank(dtype) == _rank(best) and dtype != best:
             best = "float32" if {dtype, best} == {"float16", "bfloat16"} else \
-                max(dtype, best, key=lambda one: array_dtype(one).itemsize) if "float" in dtype else \
+                max(dtype, best, key=lambda each: array_dtype(each).itemsize) if "float" in dtype else \
                 str(np.promote_types(dtype, best))
     return best
 

@@ -47,14 +47,14 @@ class _Reading:
 
     def graph(self) -> Parts:
         frame = _Frame(self, self.program.frame)
-        for at, one in enumerate(self.program.inputs):
-            if one.kind == "user_input" and isinstance(one.argument, TensorName):
-                self.user_input(frame, one.argument, at)
+        for at, entry in enumerate(self.program.inputs):
+            if entry.kind == "user_input" and isinstance(entry.argument, TensorName):
+                self.user_input(frame, entry.argument, at)
         read = {str(name) for node in self.program.frame.nodes for name in _tensors_of(node.arguments)}
-        read |= {str(one.argument) for one in self.program.results}
-        for one in self.program.inputs:
-            if one.kind != "user_input" and str(one.argument) in read:
-                self.held(frame, one)
+        read |= {str(entry.argument) for entry in self.program.results}
+        for entry in self.program.inputs:
+            if entry.kind != "user_input" and str(entry.argument) in read:
+                self.held(frame, entry)
         inputs = {name: alias.storage for name, alias in frame.tensors.items()}
         frame.run()
         if self.refused:
@@ -69,33 +69,34 @@ class _Reading:
                             fix="inputs that are tensors of numbers")
         frame.tensors[name] = Alias.fresh(self.scope.graph.input(str(name), meta.shape, meta.dtype))
 
-    def held(self, frame: _Frame, one: Values) -> None:
+    def held(self, frame: _Frame, entry: Values) -> None:
         """A parameter, a buffer, or a constant tensor."""
-        if one.kind not in ("parameter", "buffer", "tensor_constant"):
-            raise NotAModel(f"the program has an input that is a {one.kind[:50]}", called=user_source(), reason="it is no tensor",
+        if entry.kind not in ("parameter", "buffer", "tensor_constant"):
+            raise NotAModel(f"the program has an input that is a {entry.kind[:50]}", called=user_source(), reason="it is no tensor",
                             fix="a module whose state is tensors")
-        param = self.archive.param(one.path)
-        meta = self.program.frame.tensors.get(one.argument)
+        param = self.archive.param(entry.path)
+        meta = self.program.frame.tensors.get(entry.argument)
         if meta is None or (meta.shape, meta.dtype) != (param.type.shape, param.type.dtype):
-            raise BadExternalData(f"the values of {one.path!r} are not those that the program means"[:200], called=user_source(),
+            raise BadExternalData(f"the values of {entry.path!r} are not those that the program means"[:200], called=user_source(),
                                   reason=f"they are {param.type}", fix="write the archive again by torch.export.save")
-        name = one.path if one.path and one.path not in self.scope.graph.types else str(one.argument)
-        frame.tensors[one.argument] = Alias.fresh(self.scope.graph.param(name, param))
+        name = entry.path if entry.path and entry.path not in self.scope.graph.types else str(entry.argument)
+        frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.param(name, param))
 
     def results(self, frame: _Frame, inputs: Mapping[str, Storage]) -> None:
         """The user's outputs first, then what was written of buffers and inputs."""
-        paths = {one.argument: one.path or str(one.argument) for one in self.program.inputs if one.argument is not None}
-        for one in self.program.results:
-            if one.kind == "user_output" and one.argument is not None:
-                self.output(str(one.argument) if isinstance(one.argument, TensorName) else "number", frame.value(one.argument))
+        paths = {entry.argument: entry.path or str(entry.argument) for entry in self.program.inputs if entry.argument is not None}
+        for entry in self.program.results:
+            if entry.kind == "user_output" and entry.argument is not None:
+                name = str(entry.argument) if isinstance(entry.argument, TensorName) else "number"
+                self.output(name, frame.value(entry.argument))
         for name, path in paths.items():
             if name in inputs and inputs[name].version:
                 self.output(path, inputs[name].value)
-        for one in self.program.results:
-            if one.kind in ("buffer_mutation", "user_input_mutation", "parameter_mutation"):
-                self.output(one.path, frame.value(one.argument))
-            elif one.kind != "user_output":
-                raise NotAModel(f"the program has an output that is a {one.kind[:50]}", called=user_source(),
+        for entry in self.program.results:
+            if entry.kind in ("buffer_mutation", "user_input_mutation", "parameter_mutation"):
+                self.output(entry.path, frame.value(entry.argument))
+            elif entry.kind != "user_output":
+                raise NotAModel(f"the program has an output that is a {entry.kind[:50]}", called=user_source(),
                                 fix="a program for inference")
 
     def output(self, name: str, value: str) -> None:
@@ -163,13 +164,14 @@ class _Frame:
             shape = self.reading.scope.graph.types[self.tensor(node.arguments["self"])].shape
             value: Any = shape[int(node.arguments["dim"])] if "sym_size" in node.target else product(shape)
         else:
-            value = number(node.target, [self.symbol(one) if isinstance(one, Symbol) else one for one in node.arguments.values()])
+            operands = [self.symbol(each) if isinstance(each, Symbol) else each for each in node.arguments.values()]
+            value = number(node.target, operands)
         self.numbers.update(dict.fromkeys(node.outputs, value))
 
     def inlined(self, node: Node) -> None:
         """A graph that a node calls, in the place of the node."""
         arguments: list[Any] = list(node.arguments.values())
-        at = next(at for at, one in enumerate(arguments) if isinstance(one, Frame))
+        at = next(at for at, each in enumerate(arguments) if isinstance(each, Frame))
         graph: Frame = arguments[at]
         inner = _Frame(self.reading, graph)
         for name, given in zip(graph.inputs, arguments[at + 1:], strict=True):
@@ -183,23 +185,23 @@ class _Frame:
             self.waiting.update(name for name in node.outputs if name)
             return
         results: list[Any] = []
-        for one in graph.outputs:
-            results += cast("list[Any]", one) if isinstance(one, list) else [one]
-        for name, one in zip(node.outputs, results, strict=True):
-            if isinstance(one, TensorName):
-                self.tensors[name] = inner.tensors[one]
-            elif isinstance(one, Symbol):
-                self.numbers[name] = inner.numbers[one]
+        for each in graph.outputs:
+            results += cast("list[Any]", each) if isinstance(each, list) else [each]
+        for name, each in zip(node.outputs, results, strict=True):
+            if isinstance(each, TensorName):
+                self.tensors[name] = inner.tensors[each]
+            elif isinstance(each, Symbol):
+                self.numbers[name] = inner.numbers[each]
 
     def call(self, node: Node) -> None:
         name, in_place = _row_name(node.target)
-        meta = next((self.frame.tensors[one] for one in node.outputs if one in self.frame.tensors), None)
+        meta = next((self.frame.tensors[each] for each in node.outputs if each in self.frame.tensors), None)
         c = Call(self.reading.scope, name, node.arguments, meta, node.source, self.tensor, self.symbol)
         row = ROWS[name]
         given = row(c)
         c.refuse_unread()
         values = [given] if isinstance(given, str) else list(given)
-        first, source = next(((key, one) for key, one in node.arguments.items() if isinstance(one, TensorName)), ("", None))
+        first, source = next(((key, each) for key, each in node.arguments.items() if isinstance(each, TensorName)), ("", None))
         if in_place:
             assert source is not None, "an operator in place has a tensor to write to"
             kind = c.type(self.tensor(source))
@@ -224,8 +226,8 @@ class _Frame:
         if meta is None:
             raise Refused("nothing is said of its result")
         agree = len(meta.shape) == len(kind.shape) and all(
-            one == other or not isinstance(one, int) or not isinstance(other, int)
-            for one, other in zip(meta.shape, kind.shape, strict=True))
+            each == other or not isinstance(each, int) or not isinstance(other, int)
+            for each, other in zip(meta.shape, kind.shape, strict=True))
         if meta.dtype != kind.dtype or not agree:
             raise Refused(f"its result would be {kind}, where torch says {meta.dtype}[{', '.join(map(str, meta.shape))}]")
 
@@ -306,7 +308,7 @@ def _names_of(value: Any) -> list[str]:
         return [value]
     if isinstance(value, (list, dict)):
         parts = cast("Sequence[Any]", value.values() if isinstance(value, dict) else value)  # type: ignore[reportUnknownMemberType]
-        return [name for one in parts for name in _names_of(one)]
+        return [name for each in parts for name in _names_of(each)]
     return []
 
 

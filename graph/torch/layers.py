@@ -88,19 +88,19 @@ def _adaptive_pool(c: Call) -> str | Sequence[str]:
     rank, mean = _pool_rank(c), "avg" in c.target
     value, wanted = c.tensor(), _many(c.integers("output_size"), _pool_rank(c))
     first = c.rank(value) - rank
-    if all(one == 1 for one in wanted):
+    if all(each == 1 for each in wanted):
         result = c.emit("mean" if mean else "max", value, axes=tuple(range(first, first + rank)), keepdims=True)
         return result if mean else [result, ""]
     sizes = c.static(value)[first:]
-    if all(size % one == 0 for size, one in zip(sizes, wanted, strict=True)):
-        kernel = tuple(size // one for size, one in zip(sizes, wanted, strict=True))
+    if all(size % each == 0 for size, each in zip(sizes, wanted, strict=True)):
+        kernel = tuple(size // each for size, each in zip(sizes, wanted, strict=True))
         whole, single = _batched(c, value, rank)
         result = _unbatched(c, c.emit("avg_pool" if mean else "max_pool", whole, kernel=kernel, stride=kernel), single)
         return result if mean else [result, ""]
     if not mean:
         raise Refused("its windows overlap")
-    for at, (size, one) in enumerate(zip(sizes, wanted, strict=True)):
-        value = _averaged(c, value, first + at, size, one)
+    for at, (size, each) in enumerate(zip(sizes, wanted, strict=True)):
+        value = _averaged(c, value, first + at, size, each)
     return value
 
 
@@ -187,14 +187,14 @@ def _attention(c: Call) -> str:
     if c.known("dropout_p", 0.0):
         raise Refused("it is in training: export the module after module.eval()")
     if c.known("enable_gqa", False) and c.rank(q) > 2:
-        heads, groups = (c.type(one).shape[-3] for one in (q, k))
+        heads, groups = (c.type(each).shape[-3] for each in (q, k))
         if not isinstance(heads, int) or not isinstance(groups, int):
             raise Refused("how many heads it has is not known")
-        k, v = (one if heads == groups else repeated(c, one, c.rank(one) - 3, heads // groups) for one in (k, v))
+        k, v = (each if heads == groups else repeated(c, each, c.rank(each) - 3, heads // groups) for each in (k, v))
     scale, causal = c.known("scale", None), bool(c.known("is_causal", False))
     mask = c.optional("attn_mask")
     lead = c.type(q).shape[:-2]
-    alike = all(c.type(one).shape[:-2] == lead for one in (k, v)) and len(lead) in (1, 2)
+    alike = all(c.type(each).shape[:-2] == lead for each in (k, v)) and len(lead) in (1, 2)
     if alike and not mask:
         return c.emit("attention", q, k, v, scale=None if scale is None else float(scale), causal=causal)
     if causal:
@@ -235,11 +235,11 @@ def _resize(c: Call) -> str:
     shape = c.static(value)
     kind = c.target.partition(".")[0].removeprefix("_").removeprefix("upsample_")
     rank = len(shape) - 2
-    factors = [float(one) for one in c.given("scale_factors", None) or ()]
+    factors = [float(each) for each in c.given("scale_factors", None) or ()]
     names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[rank]
     own = [c.known(name, None) for name in names]
     wanted = c.integers("output_size") or [int(np.floor(size * factor)) for size, factor in zip(shape[2:], factors, strict=True)]
-    given = factors or [0.0 if one is None else float(one) for one in own]
+    given = factors or [0.0 if each is None else float(each) for each in own]
     scales = [factor or size / before for factor, size, before in zip(given, wanted, shape[2:], strict=True)]
     aligned, exact = bool(c.known("align_corners", False)), "exact" in kind
     mode = _MODES[kind.removesuffix("_aa").partition("_exact")[0].rstrip("123d")]

@@ -60,9 +60,9 @@ def _reshape_as(c: Call) -> str:
 
 def product(shape: Sequence[Extent]) -> Extent:
     """How many elements a shape has."""
-    if all(isinstance(one, int) for one in shape):
-        return prod(int(one) for one in shape)
-    return extent(" * ".join(f"({one})" for one in shape))
+    if all(isinstance(each, int) for each in shape):
+        return prod(int(each) for each in shape)
+    return extent(" * ".join(f"({each})" for each in shape))
 
 
 @_view("flatten.using_ints")
@@ -85,7 +85,7 @@ def _unflatten(c: Call) -> str:
 def _squeeze(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     axes = c.axes() if c.given("dim", None) is not None else range(len(shape))
-    return c.reshape(c.tensor(), [one for at, one in enumerate(shape) if not (at in axes and one == 1)])
+    return c.reshape(c.tensor(), [each for at, each in enumerate(shape) if not (at in axes and each == 1)])
 
 
 @_view("unsqueeze.default")
@@ -109,12 +109,12 @@ def _order(c: Call) -> list[int]:
     if kind == "numpy_T":
         return order[::-1]
     if kind in ("t", "mT", "adjoint"):
-        one, other = rank - 2, rank - 1
+        first, second = rank - 2, rank - 1
     else:
         names = ("dim0", "dim1") if kind == "transpose" else ("axis0", "axis1")
-        one, other = (c.axis(name) for name in names)
+        first, second = (c.axis(name) for name in names)
     if rank > 1:
-        order[one], order[other] = order[other], order[one]
+        order[first], order[second] = order[second], order[first]
     return order
 
 
@@ -135,7 +135,7 @@ def _expand(c: Call) -> str:
     source = c.type(c.tensor()).shape
     shape = list(c.type(c.tensor("other")).shape) if c.gives("other") else c.extents("size")
     lead = len(shape) - len(source)
-    whole = tuple(source[at - lead] if one == -1 else one for at, one in enumerate(shape))
+    whole = tuple(source[at - lead] if each == -1 else each for at, each in enumerate(shape))
     return c.tensor() if whole == source else c.emit("broadcast_to", c.tensor(), shape=whole)
 
 
@@ -253,7 +253,7 @@ def _sizes(c: Call) -> tuple[int, tuple[int, ...]]:
     axis = c.axis("dim", 0)
     size = c.static(c.tensor())[axis]
     kind = c.target.partition(".")[0]
-    name = next((one for one in ("split_sizes", "split_size", "chunks") if c.gives(one)), "split_size")
+    name = next((each for each in ("split_sizes", "split_size", "chunks") if c.gives(each)), "split_size")
     given = c.given(name)
     if isinstance(given, list):
         return axis, tuple(c.integers(name))
@@ -278,17 +278,17 @@ def _split(c: Call) -> Sequence[str]:
 @aten("cat.default", "concat.default", "concatenate.default")
 def _cat(c: Call) -> str:
     given = c.tensors()
-    parts = [one for one in given if c.type(one).shape != (0,)] or given[:1]
+    parts = [each for each in given if c.type(each).shape != (0,)] or given[:1]
     axis = c.axis("dim", 0, rank=c.rank(parts[0]))
-    kind = widest([c.type(one).dtype for one in given])
-    return c.cast(parts[0], kind) if len(parts) == 1 else c.emit("concat", *(c.cast(one, kind) for one in parts), axis=axis)
+    kind = widest([c.type(each).dtype for each in given])
+    return c.cast(parts[0], kind) if len(parts) == 1 else c.emit("concat", *(c.cast(each, kind) for each in parts), axis=axis)
 
 
 @aten("stack.default")
 def _stack(c: Call) -> str:
     parts = c.tensors()
-    kind = widest([c.type(one).dtype for one in parts])
-    return c.emit("stack", *(c.cast(one, kind) for one in parts), axis=c.axis("dim", 0, rank=c.rank(parts[0]) + 1))
+    kind = widest([c.type(each).dtype for each in parts])
+    return c.emit("stack", *(c.cast(each, kind) for each in parts), axis=c.axis("dim", 0, rank=c.rank(parts[0]) + 1))
 
 
 @aten("repeat.default", "tile.default")
@@ -297,7 +297,7 @@ def _repeat(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     value = c.reshape(c.tensor(), [*[1] * (len(repeats) - len(shape)), *shape])
     repeats = [1] * (len(shape) - len(repeats)) + repeats
-    return value if all(one == 1 for one in repeats) else c.emit("tile", value, repeats=tuple(repeats))
+    return value if all(each == 1 for each in repeats) else c.emit("tile", value, repeats=tuple(repeats))
 
 
 @aten("repeat_interleave.self_int")
@@ -340,7 +340,7 @@ def _roll(c: Call) -> str:
 def _diff(c: Call) -> str:
     parts = [c.optional("prepend"), c.tensor(), c.optional("append")]
     axis = c.axis("dim", -1)
-    whole = [one for one in parts if one]
+    whole = [each for each in parts if each]
     value = whole[0] if len(whole) == 1 else c.emit("concat", *whole, axis=axis)
     for _ in range(c.integer("n", 1)):
         size = c.type(value).shape[axis]
