@@ -4,7 +4,7 @@ the list of what is not supported."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import numpy as np
@@ -96,6 +96,14 @@ class Conversion:
 
     def __init__(self, scope: Scope, inputs: Sequence[str], source: str) -> None:
         self.scope, self.inputs, self.source = scope, list(inputs), source
+        self.read: set[str] = set()
+        """Names of what a conversion asked for, beside its inputs."""
+
+    def refuse_unread(self, given: Iterable[str], meaningless: Set[str], kind: str) -> None:
+        """What was given and a conversion never asked for may mean something, but for these. kind: what they are. Raises Refused."""
+        unread = set(given) - self.read - meaningless
+        if unread:
+            raise Refused(f"its {kind} {min(unread)!r} is not known")
 
     def has(self, at: int) -> bool:
         """Whether input `at` is there."""

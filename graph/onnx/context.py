@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ...ir.expr import Expr
-from ..conversion import Conversion, Refused, Scope
+from ..conversion import Conversion, Scope
 from ..types import Extent, extent_of
 
 __all__ = ["ROWS", "Context", "NeedsValue", "VersionedScope", "converts"]
@@ -37,18 +37,15 @@ class Context(Conversion):
         super().__init__(scope, inputs, source)
         self.proto, self.attributes, self.opset = proto, attributes, scope.opset
         self.outputs = len(proto.output)
-        self._asked: set[str] = set()
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute: numbers, texts, lists of them, arrays."""
-        self._asked.add(name)
+        self.read.add(name)
         return self.attributes.get(name, default)
 
-    def refuse_unread(self) -> None:
-        """Attributes that a conversion never asked for may mean something. Raises Refused."""
-        unread = set(self.attributes) - self._asked - _WITHOUT_MEANING
-        if unread:
-            raise Refused(f"its attribute {min(unread)!r} is not known")
+    def refuse_unread_attributes(self) -> None:
+        """Raises Refused where a conversion left an attribute out."""
+        self.refuse_unread(self.attributes, _WITHOUT_MEANING, "attribute")
 
     def array(self, at: int) -> NDArray[Any]:
         """The value of an input, which has to be known. Raises NeedsValue."""

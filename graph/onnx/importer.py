@@ -133,7 +133,7 @@ class _Reading:
                 return
             c = Context(self.scope, node, inputs, attributes_of(node, self.importer.folder), node.name or f"{node.op_type}")
             results = ROWS[node.op_type](c)
-            c.refuse_unread()
+            c.refuse_unread_attributes()
             for name, value in zip(node.output, [results] if isinstance(results, str) else results, strict=False):
                 if name and value:
                     self.define(name, value)

@@ -31,7 +31,6 @@ class Call(Conversion):
         super().__init__(scope, (), source)
         self.target, self.arguments, self.meta = target, dict(arguments), meta
         self._tensors, self._numbers = tensors, numbers
-        self._asked: set[str] = set()
 
     def over(self, name: str, value: str) -> Call:
         """The same call with another value of ours for an argument."""
@@ -50,7 +49,7 @@ class Call(Conversion):
 
     def given(self, name: str, default: Any = _NEVER) -> Any:
         """An argument as the program has it, symbols as what they are."""
-        self._asked.add(name)
+        self.read.add(name)
         value = self.arguments.get(name, default)
         if value is _NEVER:
             raise Refused(f"it has no argument {name!r}")
@@ -158,11 +157,10 @@ class Call(Conversion):
         """A number as a value without dimensions."""
         return self.scope.constant(np.asarray(value).astype(array_dtype(dtype)))
 
-    def refuse_unread(self) -> None:
-        """Arguments that a row never asked for may mean something. Raises Refused."""
-        unread = {name for name, value in self.arguments.items() if value is not None and not isinstance(value, Odd)} - self._asked
-        if unread - _WITHOUT_MEANING:
-            raise Refused(f"its argument {min(unread - _WITHOUT_MEANING)!r} is not known")
+    def refuse_unread_arguments(self) -> None:
+        """Raises Refused where a row left an argument out."""
+        given = (name for name, value in self.arguments.items() if value is not None and not isinstance(value, Odd))
+        self.refuse_unread(given, _WITHOUT_MEANING, "argument")
 
 
 def _rank(dtype: str) -> int:

@@ -199,7 +199,7 @@ class _Frame:
         c = Call(self.reading.scope, name, node.arguments, meta, node.source, self.tensor, self.symbol)
         row = ROWS[name]
         given = row(c)
-        c.refuse_unread()
+        c.refuse_unread_arguments()
         values = [given] if isinstance(given, str) else list(given)
         first, source = next(((key, each) for key, each in node.arguments.items() if isinstance(each, TensorName)), ("", None))
         if in_place:

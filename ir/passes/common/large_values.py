@@ -172,19 +172,19 @@ class _Naming:
 
     def _least(self, ways: set[Way] | Ways) -> Ways:
         """`ways` without those that others hold in; what is wanted on either side of a condition is wanted whatever it says."""
-        found: set[Way] = set()
+        least: set[Way] = set()
         todo = list(ways)
         while todo:
             way = todo.pop()
-            for other in found:
+            for other in least:
                 apart = way ^ other
                 if len(apart) == 2 and self.opposite.get(min(apart)) == max(apart):
-                    found.remove(other)
+                    least.remove(other)
                     todo.append(way & other)
                     break
             else:
-                found.add(way)
-        return frozenset(way for way in found if not any(other < way for other in found))
+                least.add(way)
+        return frozenset(way for way in least if not any(other < way for other in least))
 
     def _few(self, ways: Ways) -> Ways:
         """`ways`, by one name where they are many."""
