@@ -100,7 +100,7 @@ class Conversion:
         """Names of what a conversion asked for, beside its inputs."""
 
     def refuse_unread(self, given: Iterable[str], meaningless: Set[str], kind: str) -> None:
-        """What was given and a conversion never asked for may mean something, but for these. kind: what they are. Raises Refused."""
+        """What was given and a conversion never asked for may mean something, but these. kind: what they are. Raises Refused."""
         unread = set(given) - self.read - meaningless
         if unread:
             raise Refused(f"its {kind} {min(unread)!r} is not known")
