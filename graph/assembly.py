@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import user_source
+from .control import CONTROL, control_types, plain_parts
 from .errors import BadGraph
 from .node import Node, Param, Parts
 from .operators import result_types, row_of, whole_attributes
@@ -42,30 +43,37 @@ class Assembly:
         self._constants[name] = held
         return name
 
-    def node(self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", **attributes: Any) -> str:
+    def node(
+        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", bodies: Sequence[Parts] = (),
+        **attributes: Any,
+    ) -> str:
         """A node of one output; the value's name. outputs: how its values are called. Raises as nodes does."""
-        return self.nodes(operator, *inputs, outputs=outputs, source=source, **attributes)[0]
+        return self.nodes(operator, *inputs, outputs=outputs, source=source, bodies=bodies, **attributes)[0]
 
     def nodes(
-        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", **attributes: Any,
+        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", bodies: Sequence[Parts] = (),
+        **attributes: Any,
     ) -> tuple[str, ...]:
-        """A node; the names of its values. Raises UnknownOperator (TW0902), BadNode (TW0903), BadGraph (TW0901)."""
-        row = row_of(operator)
-        whole = whole_attributes(row, attributes)
+        """A node; the names of its values. bodies: the graphs inside an `if` and a `loop`. Raises UnknownOperator (TW0902), BadNode
+        (TW0903), BadGraph (TW0901)."""
+        row = None if operator in CONTROL else row_of(operator)
+        whole = whole_attributes(row or CONTROL[operator], attributes)
         given = list(inputs)
         while given and not given[-1]:
             given.pop()
         for name in given:
             if name:
                 self._known(name)
-        types = result_types(row, whole, [self.types[name] if name else None for name in given])
+        kinds = [self.types[name] if name else None for name in given]
+        inside = tuple(plain_parts(body) for body in bodies)
+        types = control_types(operator, whole, kinds, inside) if row is None else result_types(row, whole, kinds)
         names = list(outputs) or self.fresh(len(types))
         if len(names) != len(types):
             raise BadGraph(f"{operator} gives {len(types)} values, not {len(names)}", called=user_source(),
                            fix="name each of them")
         for name, kind in zip(names, types, strict=True):
             self._define(name, kind)
-        self._nodes.append(Node(operator, tuple(given), whole, tuple(names), types, source))
+        self._nodes.append(Node(operator, tuple(given), whole, tuple(names), types, source, inside))
         return tuple(names)
 
     def output(self, name: str, value: str) -> None:

@@ -44,16 +44,20 @@ def steps_of(g: Parts) -> list[Step]:
     roots: dict[str, None] = {}
     for node in g.nodes:
         members = [node]
-        if row_of(node.operator).fusion != "heavy":
+        if not _is_heavy(node):
             for name in dict.fromkeys(node.inputs):
                 below = group.get(name, [])
                 if uses[name] == 1 and name in roots and len(below[-1].outputs) == 1 and len(below) + len(members) <= _MOST_NODES \
-                        and sum(row_of(one.operator).fusion == "heavy" for one in (*members, *below)) <= 1:
+                        and sum(map(_is_heavy, (*members, *below))) <= 1 and not below[-1].bodies:
                     members = [*below, *members]
                     del roots[name]
         group[node.outputs[0]] = members
         roots[node.outputs[0]] = None
     return [_step(tuple(group[root]), types) for root in roots]
+
+
+def _is_heavy(node: Node) -> bool:
+    return bool(node.bodies) or row_of(node.operator).fusion == "heavy"
 
 
 def _step(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from ..errors import user_source
 from ..ir.constant import aligned_copy
-from .errors import UnboundParam
+from .errors import BadGraph, UnboundParam
 from .operators.row import Attribute
 from .types import TensorType, array_dtype, symbols_of, type_of_array
 
-__all__ = ["Node", "Param", "Parts"]
+__all__ = ["Node", "Param", "Parts", "inner_name"]
 
 @dataclass(frozen=True)
 class Node:
     """outputs = operator(inputs, attributes), the values by their names.
 
     inputs: "" where an optional one is absent. types: of the outputs. source: what the user knows it by: the name of a node of the
-    model, or a line.
+    model, or a line. bodies: the graphs inside an `if` and a `loop`, which read nothing but what they are given (see control.py).
     """
 
     operator: str
@@ -31,6 +31,7 @@ class Node:
     outputs: tuple[str, ...]
     types: tuple[TensorType, ...]
     source: str = ""
+    bodies: tuple[Parts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Param:
         digest = hashlib.sha256(str(kind).encode())
         digest.update(data.reshape(-1).view(np.uint8).data if data.size else b"")
         return Param(kind, digest.hexdigest()[:32], data)
+
+
+def inner_name(value: str, at: int, name: str) -> str:
+    """What a parameter of the graph `at` of the node that gives a value is called outside."""
+    return f"{value}/{at}/{name}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,14 +81,29 @@ class Parts:
         return {name: types[value] for name, value in self.results.items()}
 
     @property
+    def held(self) -> dict[str, Param]:
+        """The parameters, and those of the graphs inside nodes: these by the node's first value, the number of the graph and their
+        name there, "y/0/w". Raises BadGraph (TW0901) where two have one name."""
+        held = dict(self.constants)
+        for node in self.nodes:
+            for at, body in enumerate(node.bodies):
+                inner = {inner_name(node.outputs[0], at, name): param for name, param in body.held.items()}
+                if both := inner.keys() & held.keys():
+                    raise BadGraph(f"two parameters are called {min(both)!r}"[:300], called=user_source(),
+                                   reason="one of them is inside of a node", fix="another name for the one outside")
+                held |= inner
+        return held
+
+    @property
     def params(self) -> dict[str, NDArray[Any]]:
-        """The values that are known, by name. Raises UnboundParam (TW0907)."""
-        missing = [name for name, param in self.constants.items() if param.data is None]
+        """The values of `held`, by their names. Raises UnboundParam (TW0907)."""
+        held = self.held
+        missing = [name for name, param in held.items() if param.data is None]
         if missing:
             raise UnboundParam(f"graph {self.name} has no value for {', '.join(missing[:10])}{' ...' if missing[10:] else ''}",
                                reason="it was parsed from a text, which has large parameters by their digest only",
                                called=user_source(), fix="tw.graph.parse(text, params=g.params), or g.save and tw.graph.load")
-        return {name: param.data for name, param in self.constants.items() if param.data is not None}
+        return {name: param.data for name, param in held.items() if param.data is not None}
 
     @property
     def symbols(self) -> list[str]:

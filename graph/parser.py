@@ -18,7 +18,7 @@ from .builder import Builder
 from .errors import BadGraphFile, BadGraphText
 from .file import read_file
 from .graph import Graph
-from .node import Param
+from .node import Param, inner_name
 from .operators.row import Attribute
 from .types import TensorType, array_dtype, tensor_type
 
@@ -64,6 +64,8 @@ def load(path: str | PathLike[str]) -> Graph:
 class _Parser:
     def __init__(self, text: str, params: Mapping[str, NDArray[Any]]) -> None:
         self.params = params
+        self.prefix = ""
+        self.depth = 0
         self.tokens: list[tuple[str, str, int]] = []
         self.at = 0
         place, line = 0, 1
@@ -115,7 +117,16 @@ class _Parser:
             self.fail(self.tokens[self.at][2], f"{token[:40]} is no text")
 
     def graph(self) -> Graph:
+        """The whole text."""
         self.skip()
+        made = self.inner()
+        self.skip()
+        if self.at < len(self.tokens) - 1:
+            self.fail(self.tokens[self.at][2], "something follows the graph")
+        return made
+
+    def inner(self) -> Graph:
+        """A graph, which may stand inside of a node."""
         self.take("graph")
         self.builder = Builder(self.name())
         self.take("{")
@@ -131,10 +142,21 @@ class _Parser:
                                    f"{problem.reason}".strip(), called=user_source(), fix=problem.fix) from problem
             if self.kind not in ("end", "source"):
                 self.fail(line, f"{self.tokens[self.at][1][:40]!r} stands where the line ends")
-        self.skip()
-        if self.at < len(self.tokens) - 1:
-            self.fail(self.tokens[self.at][2], "something follows the graph")
         return self.builder.graph()
+
+    def bodies(self, value: str) -> list[Graph]:
+        """The graphs inside of the node that gives a value, to their closing brace."""
+        outside = self.builder, self.prefix
+        if self.depth == _MOST_DEPTH:
+            self.fail(self.tokens[self.at][2], "graphs are nested too deep")
+        self.depth += 1
+        made: list[Graph] = []
+        while self.skip() or not self.sees("}"):
+            self.prefix = outside[1] + inner_name(value, len(made), "")
+            made.append(self.inner())
+        self.depth -= 1
+        self.builder, self.prefix = outside
+        return made
 
     def statement(self) -> None:
         if self.sees("input"):
@@ -180,7 +202,7 @@ class _Parser:
             except (TypeError, ValueError, OverflowError) as problem:
                 self.fail(line, f"{name} cannot be {kind}: {problem}")
         digest = self.take("digest").removeprefix("sha256:")
-        given = self.params.get(name)
+        given = self.params.get(self.prefix + name)
         if given is None:
             return Param(kind, digest)
         held = Param.of(np.asarray(given))
@@ -197,9 +219,11 @@ class _Parser:
         operator = self.take("word")
         self.take("(")
         inputs, attributes = self.operands()
+        with_bodies = self.sees("{")
         source = self.unquoted(f'"{self.take("source")[1:].strip()}"') if self.kind == "source" else ""
         line = self.tokens[self.at][2]
-        self.builder.nodes(operator, *inputs, outputs=names, source=source, **attributes)
+        bodies = self.bodies(names[0]) if with_bodies else []
+        self.builder.nodes(operator, *inputs, outputs=names, source=source, bodies=bodies, **attributes)
         for name, kind in zip(names, types, strict=True):
             if self.builder.types[name] != kind:
                 self.fail(line, f"{name} is {self.builder.types[name]}, not {kind}")
@@ -215,7 +239,7 @@ class _Parser:
                 continue
             quoted, name = self.kind == "text", self.name()
             if not quoted and self.sees("="):
-                if name in ("inputs", "outputs", "source", "operator", "self") or name in attributes:
+                if name in ("inputs", "outputs", "source", "bodies", "operator", "self") or name in attributes:
                     self.fail(self.tokens[self.at][2], f"there is no such attribute, or it stands there twice: {name[:40]}")
                 attributes[name] = self.value()
             else:

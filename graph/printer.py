@@ -8,6 +8,17 @@
       output logits = y
     }
 
+An `if` and a `loop` have graphs inside, between braces:
+
+      y: float32[2] = if(c, x) {    # If_0
+        graph then {
+          ...
+        }
+        graph else {
+          ...
+        }
+      }
+
 A value's name is a word, or a text in quotes. Parameters of up to 64 elements have them there; larger ones are known by their
 digest. What follows `#` is where a node came from.
 """
@@ -36,7 +47,7 @@ def graph_text(g: Parts) -> str:
     lines = [f"graph {_name(g.name)} {{"]
     lines += [f"  input {_name(name)}: {kind}" for name, kind in g.inputs.items()]
     lines += [f"  param {_name(name)}: {param.type} = {_held(param)}" for name, param in g.constants.items()]
-    lines += [f"  {_node(node)}" for node in g.nodes]
+    lines += [f"  {line}" for node in g.nodes for line in _node(node)]
     lines += [f"  output {_name(name)}" + ("" if name == value else f" = {_name(value)}") for name, value in g.results.items()]
     return "\n".join([*lines, "}"])
 
@@ -56,12 +67,15 @@ def _held(param: Param) -> str:
     return f"({', '.join(attribute_text(value) for value in values.astype(wide).tolist())})"
 
 
-def _node(node: Node) -> str:
+def _node(node: Node) -> list[str]:
     results = ", ".join(f"{_name(name)}: {kind}" for name, kind in zip(node.outputs, node.types, strict=True))
     operands = [_name(name) if name else "none" for name in node.inputs]
     operands += [f"{name}={attribute_text(value)}" for name, value in node.attributes.items()]
     source = f"    # {json.dumps(node.source)[1:-1]}" if node.source else ""
-    return f"{results} = {node.operator}({', '.join(operands)}){source}"
+    line = f"{results} = {node.operator}({', '.join(operands)})"
+    if not node.bodies:
+        return [line + source]
+    return [f"{line} {{{source}", *(f"  {inner}" for body in node.bodies for inner in graph_text(body).split("\n")), "}"]
 
 
 def attribute_text(value: Attribute) -> str:

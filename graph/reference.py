@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,33 +14,33 @@ from .node import Node, Parts
 from .operators import row_of
 from .types import array_dtype, resolved, sized, symbols_of
 
-__all__ = ["bound_inputs", "run", "run_node", "sizes_of", "values_of"]
+__all__ = ["bound_inputs", "run", "run_node", "sizes_of"]
 
 
 def run(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[NDArray[Any]]:
     """The outputs, in order."""
     given = bound_inputs(g, arrays, named)
+    return _results(g, given, sizes_of(g, given))
+
+
+def _results(g: Parts, given: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
+    """The outputs for these inputs, by name, where symbols have these sizes."""
     last_use = {name: node for node in g.nodes for name in node.inputs}
     values = {**g.params, **given}
     kept = set(g.results.values())
-    for node, results in values_of(g, values):
-        values.update(results)
+    for node in g.nodes:
+        results = run_node(node, [values[name] if name else None for name in node.inputs], sizes)
+        values.update(zip(node.outputs, results, strict=True))
         for name in node.inputs:
             if name and name not in kept and last_use[name] is node:
                 values.pop(name, None)
     return [values[name] for name in g.results.values()]
 
 
-def values_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Node, dict[str, NDArray[Any]]]]:
-    """Each node with what it gives; values: those there are, to which the caller adds what comes."""
-    sizes = sizes_of(g, values)
-    for node in g.nodes:
-        results = run_node(node, [values[name] if name else None for name in node.inputs], sizes)
-        yield node, dict(zip(node.outputs, results, strict=True))
-
-
 def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
     """What a node gives for these arrays, of the types that it says."""
+    if node.bodies:
+        return _controlled(node, inputs, sizes)
     attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
     with np.errstate(all="ignore"):
         results = row_of(node.operator).reference(*inputs, **attributes)
@@ -51,6 +51,34 @@ def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[s
         expected = tuple(resolved(extent, sizes) for extent in kind.shape)
         assert result.shape == expected, f"the reference of {node.operator} gives {result.shape}, and declares {expected}"
     return typed
+
+
+def _controlled(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
+    """What a node with graphs inside gives."""
+    given = [array for array in inputs if array is not None]
+
+    def inside(body: Parts, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        return _results(body, dict(zip(body.inputs, arrays, strict=True)), sizes)
+
+    if node.operator == "if":
+        return inside(node.bodies[0 if given[0] else 1], given[1:])
+    trips, condition, *rest = [*inputs, None, None][:max(len(inputs), 2)]
+    carried = cast("int", node.attributes["carried"])
+    count = cast("tuple[int, ...]", sized(node.attributes["count"], sizes))
+    state, values = cast("list[NDArray[Any]]", rest[:carried]), cast("list[NDArray[Any]]", rest[carried:])
+    limits = [1 << 62, *count] if trips is None else [int(trips), *count]
+    most = min(limits)
+    rows = [np.zeros([resolved(extent, sizes) for extent in kind.shape], array_dtype(kind.dtype)) for kind in node.types[carried:]]
+    going, at = condition is None or bool(condition), 0
+    while going and at < most:
+        results = inside(node.bodies[0], [np.asarray(at, np.int64), *state, *values])
+        if condition is not None:
+            going = bool(results.pop(0))
+        state = results[:carried]
+        for whole, row in zip(rows, results[carried:], strict=True):
+            whole[at] = row
+        at += 1
+    return [*state, *rows]
 
 
 def bound_inputs(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from .assembly import Assembly
 from .node import Node, Parts
 from .types import resolved, sized
 
-__all__ = ["specialised", "with_results", "without_dead"]
+__all__ = ["specialised", "with_bodies", "with_results", "without_dead"]
 
 
 def without_dead(g: Parts) -> Parts:
@@ -43,6 +43,16 @@ def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
     return b.parts()
 
 
+def with_bodies(g: Parts, change: Callable[[Parts], Parts]) -> Parts:
+    """The graph in which each graph inside of a node is what `change` makes of it. The same graph where nothing changes."""
+    nodes: list[Node] = []
+    for node in g.nodes:
+        bodies = tuple(change(body) for body in node.bodies)
+        same = all(new is old for new, old in zip(bodies, node.bodies, strict=True))
+        nodes.append(node if same else replace(node, bodies=bodies))
+    return g if all(new is old for new, old in zip(nodes, g.nodes, strict=True)) else replace(g, nodes=tuple(nodes))
+
+
 def assembly_of(g: Parts, sizes: Mapping[str, int]) -> Assembly:
     """An Assembly of the graph's inputs, parameters and nodes."""
     b = Assembly(g.name)
@@ -52,5 +62,6 @@ def assembly_of(g: Parts, sizes: Mapping[str, int]) -> Assembly:
         b.param(name, param)
     for node in g.nodes:
         attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
-        b.nodes(node.operator, *node.inputs, outputs=node.outputs, source=node.source, **attributes)
+        bodies = [specialised(body, sizes) for body in node.bodies] if sizes else node.bodies
+        b.nodes(node.operator, *node.inputs, outputs=node.outputs, source=node.source, bodies=bodies, **attributes)
     return b

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from ... import te
 from ...errors import TilewrightError, user_source
@@ -14,7 +14,7 @@ from ...ir.visit import deep_recursion
 from ..errors import BadNode, UnknownOperator
 from ..types import TensorType, extent_of, extents, tensor_type
 
-__all__ = ["OPERATORS", "Attribute", "Fusion", "Operator", "operator", "result_types", "row_of"]
+__all__ = ["OPERATORS", "REQUIRED", "Attribute", "Fusion", "Operator", "operator", "result_types", "row_of"]
 
 Attribute = int | float | bool | str | None | tuple["Attribute", ...]
 """What says how an operator works. Extents are numbers or texts, as in types."""
@@ -72,7 +72,21 @@ def row_of(name: str) -> Operator:
     return row
 
 
-def whole_attributes(row: Operator, given: Mapping[str, Any]) -> dict[str, Attribute]:
+class Attributed(Protocol):
+    """What has attributes: an operator, and what has graphs inside."""
+
+    @property
+    def name(self) -> str:
+        """How nodes call it."""
+        ...
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Their defaults by name, REQUIRED where there is none."""
+        ...
+
+
+def whole_attributes(row: Attributed, given: Mapping[str, Any]) -> dict[str, Attribute]:
     """The attributes of a node, those that were not given at their defaults. Raises UnknownOperator (TW0902)."""
     attributes = {**row.attributes, **{name: _plain(row, name, value) for name, value in given.items()}}
     wrong = [name for name, value in attributes.items() if name not in row.attributes or value is REQUIRED]
@@ -83,7 +97,7 @@ def whole_attributes(row: Operator, given: Mapping[str, Any]) -> dict[str, Attri
     return attributes
 
 
-def _plain(row: Operator, name: str, value: Any) -> Attribute:
+def _plain(row: Attributed, name: str, value: Any) -> Attribute:
     if hasattr(value, "item") and not getattr(value, "shape", ()):
         value = value.item()
     if isinstance(value, (tuple, list)):

@@ -38,6 +38,8 @@ def _common(g: Parts) -> Parts:
                     constants={name: held for name, held in g.constants.items() if name not in same})
 
     def visit(_: Rewriter, node: Node) -> tuple[str, ...] | None:
+        if node.bodies:
+            return None
         earlier = first.setdefault((node.operator, node.inputs, repr(sorted(node.attributes.items()))), node)
         return None if earlier is node else earlier.outputs
 

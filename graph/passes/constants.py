@@ -52,6 +52,8 @@ _MOVES = frozenset(("identity", "split", "shape"))
 def folds(g: Parts, rounds: bool) -> Parts:
     """The graph with what is known as parameters. rounds: also where the reference may round otherwise than kernels do."""
     def visit(r: Rewriter, node: Node) -> Sequence[str] | None:
+        if node.bodies:
+            return None
         inputs = [r.known(name) if name and r.is_known(name) else None for name in node.inputs]
         if not all(kind.is_static for kind in node.types) or any(
                 name and data is None for name, data in zip(node.inputs, inputs, strict=True)):

@@ -11,6 +11,7 @@ from ...errors import FAULTS, TilewrightError, internal_error, user_source
 from ..errors import UnknownPass
 from ..node import Parts
 from ..printer import graph_text
+from ..rewrite import with_bodies
 from .algebra import ALGEBRA
 from .common import COMMON
 from .constants import CONSTANTS
@@ -75,7 +76,9 @@ def passes_named(names: Sequence[str]) -> list[GraphPass]:
 
 
 def transformed(g: Parts, passes: Sequence[GraphPass]) -> Parts:
-    """The graph after these passes, in rounds until nothing changes. TILEWRIGHT_DUMP=folder writes what each pass changed there."""
+    """The graph after these passes, in rounds until nothing changes; the graphs inside of nodes first. TILEWRIGHT_DUMP=folder
+    writes what each pass changed there."""
+    g = with_bodies(g, lambda body: transformed(body, passes))
     dumps = os.environ.get("TILEWRIGHT_DUMP")
     folder = _emptied(Path(dumps) / f"graph.{_file_name(g.name)}") if dumps else None
     count = 0

@@ -55,9 +55,10 @@ class Rewriter(Assembly):
         self._define_all(node)
 
     def nodes(
-        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", **attributes: Any,
+        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", bodies: Sequence[Parts] = (),
+        **attributes: Any,
     ) -> tuple[str, ...]:
-        made = super().nodes(operator, *inputs, outputs=outputs, source=source or self.source, **attributes)
+        made = super().nodes(operator, *inputs, outputs=outputs, source=source or self.source, bodies=bodies, **attributes)
         self.makers.update(dict.fromkeys(made, self._nodes[-1]))
         return made
 

@@ -149,7 +149,7 @@ _VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
 def _sink(r: Rewriter, node: Node) -> str | None:
     if node.operator in _VISITS:
         return _VISITS[node.operator](r, node)
-    return _elementwise(r, node) if row_of(node.operator).fusion == "elementwise" else None
+    return _elementwise(r, node) if not node.bodies and row_of(node.operator).fusion == "elementwise" else None
 
 
 def _sinks(g: Parts) -> Parts:
