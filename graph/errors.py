@@ -87,3 +87,9 @@ class UnknownPass(GraphError):
     """A pass over graphs that there is not."""
 
     code = "TW0914"
+
+
+class NoGradient(GraphError):
+    """A gradient of what is no single float, by what is no float, or through an operator that has none."""
+
+    code = "TW0930"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ..errors import user_source
 from .errors import TargetTakesNoGraph
 from .export import Weights, export_graph
 from .file import write_file
+from .gradient import with_gradients
 from .model import Model, build_model
 from .node import Parts
 from .passes import default_passes, grouped, passes_named, transformed
@@ -47,6 +49,15 @@ class Graph(Parts):
         after those that tw.build runs, with a node for each kernel. tw.graph.PASSES lists them. Raises UnknownPass (TW0914)."""
         made = transformed(self, passes_named(names)) if names else grouped(self)
         return self if made is self else Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+
+    def gradient(self, of: str, wrt: str | Sequence[str]) -> Graph:
+        """The graph with gradients as further outputs, grad_NAME for each value of `wrt`.
+
+        of: the name of an output, a single float. wrt: inputs, parameters, or values of nodes, by name, all of floats. What `of`
+        does not depend on has zeros. Where a function has a kink, one side is taken. Raises NoGradient (TW0930).
+        """
+        made = with_gradients(self, of, [wrt] if isinstance(wrt, str) else list(wrt))
+        return Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
 
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
         """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""

@@ -27,7 +27,11 @@ from .tensor import Tensor
 if TYPE_CHECKING:
     from .sizes import Sizes
 
-__all__ = ["ComparisonOp", "ComputeOp", "GivenOp", "Operation", "PlaceholderOp", "producers_first"]
+__all__ = ["ZERO_GRADIENT", "ComparisonOp", "ComputeOp", "GivenOp", "Operation", "PlaceholderOp", "producers_first"]
+
+ZERO_GRADIENT = "zero_gradient"
+"""Among the attrs of an operation: what is computed from it would be the same with any other values, as softmax is whatever
+number is taken away from all elements before their exponentials. No gradient goes through it."""
 
 _set = object.__setattr__
 

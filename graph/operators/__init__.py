@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import activations, elementwise, fused, movement, norms, places, pools, products, reductions, resize, windows
+from . import activations, elementwise, fused, movement, norms, places, pools, products, reductions, resize, vjp, windows
 from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, whole_attributes
 
 __all__ = ["OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
 
-FAMILIES = (activations, elementwise, fused, movement, norms, places, pools, products, reductions, resize, windows)
+FAMILIES = (activations, elementwise, fused, movement, norms, places, pools, products, reductions, resize, vjp, windows)
 """Importing them fills the table."""

@@ -19,7 +19,7 @@ import numpy as np
 from ..types import array_dtype, type_of_array
 from .row import Attribute, Operator, declared, operator, result_types, row_of, whole_attributes
 
-__all__ = ["body_text"]
+__all__ = ["body_text", "declare_body"]
 
 _MOST_CHARACTERS = 20_000
 _INPUT = re.compile(r"x(0|[1-9][0-9]{0,3})")
@@ -101,11 +101,16 @@ def _numpy_fused(*xs: Any, body: str) -> Any:
     return _evaluated(body, xs, apply)
 
 
-@operator("fused", _numpy_fused)
-def _fused(*xs: Any, body: str) -> Any:
+def declare_body(body: str, xs: Sequence[Any]) -> Any:
+    """What a body gives for tensors. Raises ValueError for one that is none, UnknownOperator (TW0902)."""
     def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
         row = _row(name, operands)
         result, = declared(row, operands, whole_attributes(row, given))
         return result
 
     return _evaluated(body, xs, apply)
+
+
+@operator("fused", _numpy_fused)
+def _fused(*xs: Any, body: str) -> Any:
+    return declare_body(body, xs)

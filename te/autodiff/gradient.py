@@ -20,7 +20,7 @@ from ...ir import ops
 from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order, substitute
 from ..compute import compute
-from ..operation import ComputeOp, Operation, producers_first
+from ..operation import ZERO_GRADIENT, ComputeOp, Operation, producers_first
 from ..shape import axes_over, same_extent, shape_text
 from ..tag import current_tag
 from ..tensor import Tensor
@@ -223,7 +223,7 @@ def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[
     """The tensors of floats that an input lies below, and the inputs."""
     relevant: set[Any] = set(wanted)
     for op in operations:
-        if not op.is_given and any(tensor in relevant for tensor in op.input_tensors):
+        if not op.is_given and ZERO_GRADIENT not in op.attrs and any(tensor in relevant for tensor in op.input_tensors):
             relevant.update(tensor for tensor in op.outputs if tensor.dtype.is_float)
     return relevant
 

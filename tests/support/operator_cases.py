@@ -159,4 +159,6 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("resize", [floats(4, 5)], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear", "coordinates": "tf_crop_and_resize",
                                 "region": (0.25, 0.5, 1.5, 1.0), "outside": 7.0}),
     ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}),
+    ("vjp", [floats(2, 5), floats(2, 5)], {"body": "gelu(x0)", "wrt": 0}),
+    ("vjp", [floats(1, 4, 3, 3), floats(1, 4, 3, 3)], {"body": "lrn(x0, size=3)", "wrt": 0}),
 ]

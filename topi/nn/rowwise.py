@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import te
@@ -79,12 +79,14 @@ class Rows:
         """An element, as wide as sums are."""
         return self.x[tuple(indices)].astype(self.wide)
 
-    def reduced(self, part: str, reduce: Any, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
+    def reduced(
+        self, part: str, reduce: Any, element: Callable[[Sequence[Any]], Expr], attrs: Mapping[str, Any] | None = None,
+    ) -> Tensor:
         """A number for each row: `reduce` (te.sum) of `element(indices)` over the row. It may have rank 0."""
         axes = [te.reduce_axis((0, self.x.shape[at]), name=f"k{at}") for at in self.axes]
         reduction: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept),
                                        lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
-                                       name=f"{self.name}.{part}", tag=f"{self.tag}.{part}")
+                                       name=f"{self.name}.{part}", tag=f"{self.tag}.{part}", attrs=attrs)
         return reduction
 
     def of_row(self, part: str, element: Callable[[Sequence[Any]], Expr]) -> Tensor:

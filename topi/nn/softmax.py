@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import te
 from ...ir.expr import Expr, IntImm
+from ...te.operation import ZERO_GRADIENT
 from ...te.tensor import Tensor
 from .rowwise import Rows
 
@@ -16,6 +17,8 @@ LONG = 1 << 17
 """Elements from which on a contiguous row is taken in blocks: a row and its exponentials no longer fit into an L2 cache."""
 BLOCK = 4096
 """Elements of a block: with their exponentials they stay in the L1 cache."""
+_SHIFT = {ZERO_GRADIENT: True}
+"""Of a maximum that is taken away from all elements: the result would be the same with any other number."""
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -34,7 +37,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         greatest, total = _blocked(rows)
         scale = rows.of_row("scale", lambda row: te.const(1, rows.wide) / total[row])
         return rows.result(lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]) * scale[rows.row_of(i)])
-    greatest = rows.reduced("max", _maximum(rows), rows.value)
+    greatest = rows.reduced("max", _maximum(rows), rows.value, _SHIFT)
     power = te.compute(x.shape, lambda *i: te.exp(rows.value(i) - greatest[rows.row_of(i)]), name="softmax.exp",
                        tag="softmax.exp")
     total = rows.reduced("sum", te.sum, lambda i: power[i])
@@ -52,7 +55,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     if _is_long(rows):
         greatest, total = _blocked(rows)
     else:
-        greatest = rows.reduced("max", _maximum(rows), rows.value)
+        greatest = rows.reduced("max", _maximum(rows), rows.value, _SHIFT)
         total = rows.reduced("sum", te.sum, lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]))
     logarithm = rows.of_row("log", lambda row: te.log(total[row]))
     return rows.result(lambda i: (rows.value(i) - greatest[rows.row_of(i)]) - logarithm[rows.row_of(i)])
@@ -77,28 +80,32 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
     blocks = -(-count.value // BLOCK)
     outer = x.shape[:-1]
 
-    def over_block(part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr]) -> Tensor:
+    def over_block(
+        part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr], attrs: Mapping[str, Any] | None = None,
+    ) -> Tensor:
         k = te.reduce_axis((0, BLOCK), name="k")
         reduction: Tensor = te.compute(
             (*outer, blocks),
             lambda *i: reduce(element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))), axis=k,
                               where=None if count.value % BLOCK == 0 else i[-1] * BLOCK + k < count),
-            name=f"{rows.name}.{part}", tag=f"{rows.tag}.{part}")
+            name=f"{rows.name}.{part}", tag=f"{rows.tag}.{part}", attrs=attrs)
         return reduction
 
-    def over_blocks(part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr]) -> Tensor:
+    def over_blocks(
+        part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr], attrs: Mapping[str, Any] | None = None,
+    ) -> Tensor:
         b = te.reduce_axis((0, blocks), name="b")
         reduction: Tensor = te.compute(outer, lambda *row: reduce(element(row, b), axis=b), name=f"{rows.name}.{part}",
-                                       tag=f"{rows.tag}.{part}")
+                                       tag=f"{rows.tag}.{part}", attrs=attrs)
         return reduction
 
     def relative(value: Expr, to: Expr) -> Expr:
         return te.exp(value - to)
 
-    block_max = over_block("block_max", _maximum(rows), lambda _, value: value)
+    block_max = over_block("block_max", _maximum(rows), lambda _, value: value, _SHIFT)
     block_sum = over_block("block_sum", te.sum, lambda i, value: relative(value, block_max[i]))
     maxima, sums = te.compute(block_max.shape, lambda *i: (block_max[i], block_sum[i]), name=f"{rows.name}.block",
                               tag=f"{rows.tag}.block", attrs={"block": BLOCK})
-    greatest = over_blocks("max", _maximum(rows), lambda row, b: maxima[(*row, b)])
+    greatest = over_blocks("max", _maximum(rows), lambda row, b: maxima[(*row, b)], _SHIFT)
     total = over_blocks("sum", te.sum, lambda row, b: sums[(*row, b)] * relative(maxima[(*row, b)], greatest[row]))
     return greatest, total

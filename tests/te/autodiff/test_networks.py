@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tilewright as tw
 from gradient_check import check_gradient, draw, evaluate, head_of, multiply_adds, placeholder
 from layers import conv2d
-from tilewright import te
+from tilewright import te, topi
 
 CONVOLUTIONS = [(1, 1, 1), (2, 1, 1), (3, 2, 2), (2, 2, 2), (1, 0, 3), (2, 0, 1), (1, 2, 2), (4, 0, 1)]
 """stride, padding, dilation."""
@@ -78,6 +79,22 @@ def test_conv2d(stride: int, padding: int, dilation: int) -> None:
 def test_pooling(kind: str, size: int, stride: int) -> None:
     x = placeholder("x", 2, 1, 5, 7)
     check_gradient(pool(x, size, stride, kind), {x: draw(x)}, jacobian=size == 3, interpret=size == 3)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("operator", [topi.nn.softmax, topi.nn.log_softmax])
+def test_softmax_of_topi(operator: Any, axis: int) -> None:
+    x = placeholder("x", 3, 7)
+    check_gradient(operator(x, axis), {x: draw(x)})
+
+
+@pytest.mark.parametrize("operator", [topi.nn.softmax, topi.nn.log_softmax])
+def test_softmax_by_blocks(operator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = import_module("tilewright.topi.nn.softmax")
+    monkeypatch.setattr(home, "LONG", 10)
+    monkeypatch.setattr(home, "BLOCK", 4)
+    x = placeholder("x", 2, 11)
+    check_gradient(operator(x), {x: draw(x)}, jacobian=False)
 
 
 def test_matmul_softmax_layer_norm() -> None:

@@ -1,0 +1,43 @@
+"""Rules of operators that look up places and write to them: what was read is added to, what was written is read."""
+
+from __future__ import annotations
+
+from .rule import Pullback, by_tensor_expressions, rule
+
+__all__: list[str] = []
+
+
+@rule("topk")
+def _topk(p: Pullback) -> list[str | None]:
+    """The greatest elements get the gradient of their values; the places have none."""
+    values, places = p.heads[0], p.node.outputs[1]
+    if values is None:
+        return [None]
+    return [p.emit("scatter_elements", p.filled(0, p.inputs[0]), places, values, axis=p["axis"], reduction="add")]
+
+
+@rule("scatter_elements", "scatter_nd")
+def _scattered(p: Pullback) -> list[str | None]:
+    """Of updates that are added, or stored: which of those that meet in an element stays is found by their numbers."""
+    x, places, updates = p.inputs
+    if p["reduction"] not in ("update", "add") or not p.type(places).is_static or not p.type(updates).is_static:
+        return by_tensor_expressions(p)
+    elements = p.node.operator == "scatter_elements"
+    read, along = ("gather", {"axis": p["axis"]}) if elements else ("gather_nd", {})
+    numbers = p.shaped(p.emit("arange", shape=(_count(p, updates),)), p.shape(updates))
+    unset = p.emit("broadcast_to", p.number(-1, numbers), shape=p.shape(x))
+    there = p.emit(read, p.emit(p.node.operator, unset, places, numbers, reduction="update", **along), places, **along)
+    found = p.emit(read, p.head, places, **along)
+    if p["reduction"] == "add":
+        stays = p.emit("greater_equal", there, p.number(0, there))
+        return [p.head, None, p.emit("where", stays, found, p.number(0, found))]
+    stays = p.emit("equal", there, numbers)
+    kept = p.emit(p.node.operator, p.head, places, p.filled(0, updates), reduction="update", **along)
+    return [kept, None, p.emit("where", stays, found, p.number(0, found))]
+
+
+def _count(p: Pullback, value: str) -> int:
+    count = 1
+    for extent in p.shape(value):
+        count *= int(extent)
+    return count

@@ -1,0 +1,87 @@
+"""Rules of products that are summed: matrices, einsum, attention."""
+
+from __future__ import annotations
+
+import math
+from itertools import chain
+
+from .rule import Pullback, by_tensor_expressions, rule
+
+__all__: list[str] = []
+
+
+@rule("matmul")
+def _matmul(p: Pullback) -> list[str | None]:
+    """Of y = a b: g b^T and a^T g, summed over the batches that were broadcast."""
+    a, b = p.inputs
+    if len(p.shape(a)) < 2 or len(p.shape(b)) < 2:
+        return _of_vectors(p)
+    ta, tb = bool(p["transpose_a"]), bool(p["transpose_b"])
+    by_a = p.emit("matmul", b, p.head, transpose_a=tb, transpose_b=True) if ta else \
+        p.emit("matmul", p.head, b, transpose_b=not tb)
+    if not ta and len(p.shape(b)) == 2 < len(p.shape(a)):  # one product of all rows, not one for each batch and a sum
+        rows, columns = (p.shaped(value, (_count(p, value), p.shape(value)[-1])) for value in (a, p.head))
+        return [by_a, p.emit("matmul", *((columns, rows) if tb else (rows, columns)), transpose_a=True)]
+    by_b = p.emit("matmul", p.head, a, transpose_a=True, transpose_b=ta) if tb else \
+        p.emit("matmul", a, p.head, transpose_a=not ta)
+    return [by_a, by_b]
+
+
+def _count(p: Pullback, value: str) -> int | str:
+    """How many rows a value has."""
+    extents = p.shape(value)[:-1]
+    return math.prod(extents) if all(isinstance(extent, int) for extent in extents) else " * ".join(f"({e})" for e in extents)
+
+
+def _of_vectors(p: Pullback) -> list[str | None]:
+    """As matrices of one row, or of one column. The flags of transposes do not matter: vectors have none."""
+    a, b = p.inputs
+    left, right = p.shape(a), p.shape(b)
+    head = p.head
+    if len(left) == 1:
+        head = p.shaped(head, (*p.shape(head)[:-1], 1, *p.shape(head)[-1:]) if len(right) > 1 else (1,))
+    if len(right) == 1:
+        head = p.shaped(head, (*p.shape(head), 1))
+    one = p.shaped(a, (1, *left)) if len(left) == 1 else a
+    other = p.shaped(b, (*right, 1)) if len(right) == 1 else b
+    by_a, by_b = p.emit("matmul", head, other, transpose_b=True), p.emit("matmul", one, head, transpose_a=True)
+    by_a, by_b = p.fitted(by_a, p.type(one)), p.fitted(by_b, p.type(other))
+    return [p.shaped(by_a, left), p.shaped(by_b, right)]
+
+
+@rule("einsum")
+def _einsum(p: Pullback) -> list[str | None]:
+    """The same sum with the gradient in an operand's place, where no letter stands in one operand alone."""
+    terms, arrow, result = str(p["equation"]).replace(" ", "").partition("->")
+    parts = terms.split(",")
+    repeated = any(len(set(part)) < len(part) for part in (*parts, result))
+    if not arrow or repeated or "." in terms:
+        return by_tensor_expressions(p)
+    gradients: list[str | None] = []
+    for at, part in enumerate(parts):
+        others = [other for place, other in enumerate(parts) if place != at]
+        if not set(part) <= set(chain(result, *others)):
+            return by_tensor_expressions(p)
+        operands = [name for place, name in enumerate(p.inputs) if place != at]
+        gradients.append(p.emit("einsum", p.head, *operands, equation=f"{','.join([result, *others])}->{part}"))
+    return gradients
+
+
+@rule("attention")
+def _attention(p: Pullback) -> list[str | None]:
+    """Of y = softmax(q k^T scale) v: the probabilities are computed again."""
+    q, k, v, *rest = p.inputs
+    if rest or set(p.node.attributes) != {"scale", "causal"} or p["scale"] is None and not isinstance(p.shape(q)[-1], int):
+        return by_tensor_expressions(p)
+    scale = 1 / math.sqrt(max(int(p.shape(q)[-1]), 1)) if p["scale"] is None else float(p["scale"])
+    scores = p.scaled(p.emit("matmul", q, k, transpose_b=True), scale)
+    if p["causal"]:
+        rows, columns = p.shape(scores)[-2:]
+        column, row = p.emit("arange", shape=(columns,)), p.shaped(p.emit("arange", shape=(rows,)), (rows, 1))
+        scores = p.emit("where", p.emit("less_equal", column, row), scores, p.number(-math.inf, scores))
+    share = p.emit("softmax", scores, axis=-1)
+    by_share = p.emit("matmul", p.head, v, transpose_b=True)
+    total = p.sum(p.times(by_share, share), [len(p.shape(share)) - 1])
+    by_scores = p.scaled(p.times(share, p.emit("subtract", by_share, total)), scale)
+    return [p.emit("matmul", by_scores, k), p.emit("matmul", by_scores, q, transpose_a=True),
+            p.emit("matmul", share, p.head, transpose_a=True)]
