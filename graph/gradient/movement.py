@@ -56,12 +56,13 @@ def _slice(p: Pullback) -> list[str | None]:
     """Zeros around it; between its elements where there are steps, te.gradient puts them."""
     shape = p.shape(p.inputs[0])
     spans: dict[int, tuple[int, int]] = {}
-    for begin, end, step, axis in zip(*(cast("tuple[Any, ...]", p[name]) for name in ("begin", "end", "step", "axes")), strict=True):
-        extent = shape[axis]
-        if step != 1 or isinstance(begin, str) or isinstance(end, str) or isinstance(extent, str):
+    spoken = (cast("tuple[Any, ...]", p[name]) for name in ("begin", "end", "step", "axes"))
+    for begin, end, step, axis in zip(*spoken, strict=True):
+        if step != 1 or isinstance(begin, str) or isinstance(end, str) or isinstance(shape[axis], str):
             return by_tensor_expressions(p)
-        low, high, _ = slice(begin, end).indices(extent)
-        spans[axis % len(shape)] = (low, extent - max(low, high))
+        size = int(shape[axis])
+        low, high, _ = slice(begin, end).indices(size)
+        spans[axis % len(shape)] = (low, size - max(low, high))
     pads = [spans.get(at, (0, 0)) for at in range(len(shape))]
     return [p.emit("pad", p.head, before=tuple(low for low, _ in pads), after=tuple(high for _, high in pads), value=0)]
 
