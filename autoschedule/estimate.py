@@ -88,17 +88,37 @@ class Nest:
     parallel: bool = False
 
 
-Lines = dict[tuple[Access, tuple[int, ...], int], float]
-"""The bytes of the lines that an access touches, by the widths of the variables in it and those of a line (or of a page): the same
-in all nests."""
+class Lines:
+    """What accesses touch, each looked at once in all nests that are estimated with it: the same ones, for one machine."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[tuple[Access, tuple[int, ...]], tuple[float, float]] = {}
+        self.forms: dict[Access, tuple[int, tuple[Var, ...]]] = {}
+        self.numbers: dict[tuple[Array, object], int] = {}
+
+    def form(self, access: Access) -> tuple[int, tuple[Var, ...]]:
+        """A number that accesses of one form to one array share, and the variables in its indices."""
+        form = self.forms.get(access)
+        if form is None:
+            key = access.array, access.pattern[0] if access.indices is not None else None
+            form = self.forms[access] = self.numbers.setdefault(key, len(self.numbers)), access.variables
+        return form
+
+    def size(self, access: Access, widths: Mapping[Var, int], key: tuple[int, ...], line: int) -> tuple[float, float]:
+        """The bytes of the lines that an access touches, and of the pages. key: the widths of its own variables."""
+        size = self.sizes.get((access, key))
+        if size is None:
+            box = box_of(access, widths)
+            lines, pages = (line_bytes(box, access.bytes, ASSUMED, access.shape, each) for each in (line, PAGE))
+            size = self.sizes[access, key] = lines, pages
+        return size
 
 
 def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estimate:
     """The time of a nest, of data that stay where they fit when it runs again and again. lines: who estimates several nests of
     the same accesses hands in one dictionary, so that each is looked at once."""
-    known = Lines() if lines is None else lines
-    sizes, pages = _Sizes(known, machine.write, machine.line), _Sizes(known, 1, PAGE)
-    warm = sizes.of_run(nest)[0]
+    sizes = _Sizes(Lines() if lines is None else lines, machine)
+    warm = sizes.of_run(nest).held
     total: dict[str, float] = {}
     for part in _pieces(nest):
         tasks = _tasks(part)
@@ -106,9 +126,9 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
         core: dict[str, float] = {}
         _add_core(part, 1.0, machine, core)
         transfers = _transfers(part, machine, sizes, warm, threads)
-        missed = _crossing(part, machine.pages * PAGE, pages) / PAGE * machine.page_miss
-        if missed and pages.of_run(nest)[0] > machine.pages * PAGE:
-            transfers["pages"] = missed
+        known = machine.pages * PAGE
+        if sizes.of_run(nest).pages > known:
+            transfers["pages"] = _pages_crossing(part, known, sizes) / PAGE * machine.page_miss
         share = ceil(tasks / threads) / max(tasks, 1)
         moving = core.pop(MOVING, 0.0)
         if sum(core.values()) < moving + sum(transfers.values()):
@@ -191,53 +211,64 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
 _Touched = list[tuple[Access, dict[Var, int]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Bytes that are touched. held: of lines; moved: of those, the ones that are written `write` times; pages: of pages."""
+
+    held: float
+    moved: float
+    pages: float
+
+
 class _Sizes:
     """The bytes that nests touch, each looked for once: what stays in a cache, and what crosses into it, where those that are
     written count `write` times."""
 
-    def __init__(self, lines: Lines, write: float, line: int) -> None:
-        self.lines, self.write, self.line = lines, write, line
+    def __init__(self, lines: Lines, machine: Machine) -> None:
+        self.lines, self.write, self.line = lines, machine.write, machine.line
         self.touched: dict[int, _Touched] = {}
-        self.sizes: dict[tuple[int, bool], tuple[float, float]] = {}
+        self.sizes: dict[tuple[int, bool], _Size] = {}
 
-    def of_run(self, nest: Nest) -> tuple[float, float]:
+    def of_run(self, nest: Nest | Body) -> _Size:
         """Of a whole run."""
         return self._size(nest, True)
 
-    def of_iteration(self, nest: Nest) -> tuple[float, float]:
+    def of_iteration(self, nest: Nest) -> _Size:
         """Of one iteration."""
         return self._size(nest, False)
 
-    def _size(self, nest: Nest, whole: bool) -> tuple[float, float]:
+    def _size(self, nest: Nest | Body, whole: bool) -> _Size:
         size = self.sizes.get((id(nest), whole))
         if size is None:
-            size = self.sizes[id(nest), whole] = self.of(self._run(nest) if whole else self._iteration(nest))
+            touched = _once(nest) if isinstance(nest, Body) else self._run(nest) if whole else self._iteration(nest)
+            size = self.sizes[id(nest), whole] = self._of(touched)
         return size
 
-    def of(self, touched: _Touched) -> tuple[float, float]:
+    def _of(self, touched: _Touched) -> _Size:
         """Of the lines under accesses, and those that cross: of those of one form to one array the largest box."""
-        held: dict[tuple[Array, object], float] = {}
-        moved: dict[tuple[Array, object], float] = {}
+        held: dict[int, float] = {}
+        moved: dict[int, float] = {}
+        pages: dict[int, float] = {}
         for access, widths in touched:
-            size = self._lines(access, widths)
-            key = access.array, access.pattern[0] if access.indices is not None else None
-            held[key] = max(held.get(key, 0.0), size)
-            moved[key] = max(moved.get(key, 0.0), size * (self.write if access.stored else 1))
-        return sum(held.values()), sum(moved.values())
-
-    def _lines(self, access: Access, widths: dict[Var, int]) -> float:
-        key = access, tuple(widths.get(var, 1) for var in access.variables), self.line
-        size = self.lines.get(key)
-        if size is None:
-            size = self.lines[key] = line_bytes(box_of(access, widths), access.bytes, ASSUMED, access.shape, self.line)
-        return size
+            form, variables = self.lines.form(access)
+            size, page = self.lines.size(access, widths, tuple([widths.get(var, 1) for var in variables]), self.line)
+            crossing = size * self.write if access.stored else size
+            if size > held.get(form, 0.0):
+                held[form] = size
+            if crossing > moved.get(form, 0.0):
+                moved[form] = crossing
+            if page > pages.get(form, 0.0):
+                pages[form] = page
+        return _Size(sum(held.values()), sum(moved.values()), sum(pages.values()))
 
     def _run(self, nest: Nest) -> _Touched:
         known = self.touched.get(id(nest))
         if known is None:
             axis, known = nest.axis, self._iteration(nest)
-            if axis is not None:
-                known = [(access, {**widths, axis: widths.get(axis, 1) * nest.trips}) for access, widths in known]
+            if axis is not None and nest.trips != 1:
+                widths = {id(each): each for _, each in known}  # those of one body are one
+                longer = {key: {**each, axis: each.get(axis, 1) * nest.trips} for key, each in widths.items()}
+                known = [(access, longer[id(each)]) for access, each in known]
             self.touched[id(nest)] = known
         return known
 
@@ -273,8 +304,17 @@ def _transfers(nest: Nest, machine: Machine, sizes: _Sizes, warm: float, threads
 
 def _crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
     """The bytes that cross into a cache with so much room in one run of a nest."""
-    held, moved = sizes.of_run(nest)
-    if held <= room or sizes.of_iteration(nest)[0] <= room:
-        return moved
-    inside = sum(_crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of(_once(part))[1] for part in nest.body)
-    return nest.trips * inside
+    whole = sizes.of_run(nest)
+    if whole.held <= room or sizes.of_iteration(nest).held <= room:
+        return whole.moved
+    return nest.trips * sum(
+        _crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).moved for part in nest.body)
+
+
+def _pages_crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
+    """The same of pages."""
+    whole = sizes.of_run(nest)
+    if whole.pages <= room or sizes.of_iteration(nest).pages <= room:
+        return whole.pages
+    return nest.trips * sum(
+        _pages_crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).pages for part in nest.body)

@@ -26,8 +26,9 @@ def _add_fuzz(commands: Any) -> None:
         "Draws programs and schedules of them; each must be refused by a typed error, or compute on arrays between guard "
         "pages what the unscheduled program, interpreted, and numpy do. A failure is made smaller and written as a Python "
         "file that repeats it. Prints what was reached: operation x dtype x primitive. Status 1 where a case failed."))
-    fuzz.add_argument("--mode", choices=("schedules", "operators"), default="schedules",
-                      help="drawn schedules of drawn programs, or compositions of topi's operators under topi.schedule")
+    fuzz.add_argument("--mode", choices=("schedules", "operators", "selections"), default="schedules",
+                      help="drawn schedules of drawn programs, compositions of topi's operators under topi.schedule, or all that "
+                           "autoschedule may choose for drawn programs (default: schedules)")
     fuzz.add_argument("--seconds", type=float, help="how long (default: 60, where --cases does not say how many)")
     fuzz.add_argument("--seed", type=int, help="of all draws (default: the time)")
     fuzz.add_argument("--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded")

@@ -59,7 +59,13 @@ class Read:
 
 def axes_of(load: ProducerLoad) -> frozenset[IterVar]:
     """The axes that its indices depend on."""
-    return frozenset[IterVar]().union(*map(axes_in, load.indices))
+    axes: set[IterVar] = set()
+    for index in load.indices:
+        if isinstance(index, IterVar):
+            axes.add(index)
+        else:
+            axes |= axes_in(index)
+    return frozenset(axes)
 
 
 def place_of(load: ProducerLoad, axis: IterVar) -> int | None:
@@ -123,7 +129,7 @@ def packs(
         left /= prod(size for axis, size in rows if axis in read.beside)
         fits = all(width % size == 0 for axis, size in rows if axis in read.twins)
         copied = read.cost / terms
-        if fits and copied < left:
+        if fits and copied < left and all(load.producer is not read.load.producer for load in chosen):  # one copy serves all reads
             chosen.append(read.load)
         more += min(copied, left) if fits else left
         if read.along and depth * width * read.load.dtype.bytes > machine.l1:

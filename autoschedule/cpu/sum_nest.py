@@ -30,7 +30,7 @@ from .packs import axes_of, order_of
 from .sum_plan import SumPlan
 from .transposes import loads_in
 
-__all__ = ["Around", "lanes_of", "loops_around", "reads_of", "stored_by", "sum_nest"]
+__all__ = ["Around", "Loads", "lanes_of", "loops_around", "stored_by", "sum_nest"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +61,16 @@ def lanes_of(plan: SumPlan, machine: Machine, bits: int) -> dict[IterVar, int]:
 
 
 def sum_nest(
-    value: Reduce, stored: Access, reads: Reads, plan: SumPlan, machine: Machine, written_out: Sequence[IterVar], around: Around,
+    value: Reduce, stored: Access, loads: Loads, plan: SumPlan, machine: Machine, written_out: Sequence[IterVar], around: Around,
 ) -> Nest:
-    """The nest of the sum `value`, with the copies that it reads. stored: the element of its result, at the data axes; reads: by
-    reads_of. written_out: the reduce axes whose loops are."""
+    """The nest of the sum `value`, with the copies that it reads. stored: the element of its result, at the data axes; loads:
+    those of `value`. written_out: the reduce axes whose loops are."""
     rows, lanes = dict(plan.rows), lanes_of(plan, machine, value.dtype.bits)
     width = plan.vectors * machine.lanes(value.dtype.bits)
-    copies = [_copied(load, reads[id(load)], plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, value.axes)
+    copies = [loads.copied(load, plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, value.axes)
               for load in plan.packed]
-    beside = {**reads, **{id(load): copy.beside for load, copy in zip(plan.packed, copies, strict=True)}}
-    reads = {**reads, **{id(load): copy.read for load, copy in zip(plan.packed, copies, strict=True)}}
+    beside = {**loads.reads, **{id(load): copy.beside for load, copy in zip(plan.packed, copies, strict=True)}}
+    reads = {**loads.reads, **{id(load): copy.read for load, copy in zip(plan.packed, copies, strict=True)}}
     tile: dict[IterVar, int] = {**rows, **{each: _extent(each) for each in written_out if each not in lanes}}
     copied = all(load in plan.packed for load in loads_in(value) if not axes_of(load).isdisjoint(lanes))
     machine = replace(machine, padded=True) if copied else machine  # a copy can be read beyond its end
@@ -174,9 +174,21 @@ Reads = Mapping[int, Access]
 """The elements that loads read, by the loads' identities."""
 
 
-def reads_of(value: Expr) -> Reads:
-    """Those of an expression."""
-    return {id(load): Access(load.producer, load.indices, tuple(map(_number, load.producer.shape))) for load in loads_in(value)}
+class Loads:
+    """The loads of a sum, for all plans of it: what they read, and the copies that they read of some plan."""
+
+    def __init__(self, value: Expr) -> None:
+        self.reads: Reads = {
+            id(load): Access(load.producer, load.indices, tuple(map(_number, load.producer.shape))) for load in loads_in(value)}
+        self.copies: dict[tuple[int, IterVar | None, int], _Copy] = {}
+
+    def copied(self, load: ProducerLoad, lane: IterVar | None, width: int, reduced: Sequence[IterVar]) -> _Copy:
+        """What a load reads of a copy (see packs.pack)."""
+        key = id(load), lane, width
+        copy = self.copies.get(key)
+        if copy is None:
+            copy = self.copies[key] = _copied(load, self.reads[id(load)], lane, width, reduced)
+        return copy
 
 
 def stored_by(result: Tensor, axis: Sequence[IterVar]) -> Access:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from ...codegen.machine import Machine
 from ...ir.analysis.linear import is_index
+from ...ir.cached import cached_property
 from ...ir.expr import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad, Reduce, Var
 from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
@@ -71,6 +72,21 @@ class Terms:
     axis: tuple[IterVar, ...]
     reduce_axis: tuple[IterVar, ...]
     bits: int
+
+    @cached_property
+    def extents(self) -> dict[IterVar, int]:
+        """Of its loops."""
+        return {axis: constant_extent(axis) or ASSUMED for axis in (*self.axis, *self.reduce_axis)}
+
+    @cached_property
+    def depth(self) -> int:
+        """How many terms a sum has."""
+        return prod(self.extents[axis] for axis in self.reduce_axis)
+
+    @cached_property
+    def results(self) -> int:
+        """How many sums there are."""
+        return prod(self.extents[axis] for axis in self.axis)
 
 
 def terms_of(value: Expr, axis: Sequence[IterVar]) -> Terms | None:
@@ -136,18 +152,18 @@ def _plans(
 ) -> Iterator[SumPlan]:
     room = machine.registers * 3 // 4
     reads = list(reads_of(terms.loads, terms.reduce_axis, machine, lane, terms.bits, movable))
-    work, depth = _work(terms, machine, lane, reads), prod(constant_extent(axis) or ASSUMED for axis in terms.reduce_axis)
-    count = depth * prod(constant_extent(axis) or ASSUMED for axis in terms.axis)
+    work, lanes = _work(terms, machine, lane, reads), machine.lanes(terms.bits)
+    count = terms.depth * terms.results
     if len(lane) > 1:
-        vectors = [ceil(prod(constant_extent(axis) or ASSUMED for axis in lane) / machine.lanes(terms.bits))]
+        vectors = [ceil(prod(terms.extents[axis] for axis in lane) / lanes)]
     for rows in _tiles(_rows(terms, lane), room):
         taken = prod(size for _, size in rows)
         for many in vectors:
             if taken * many <= room:
                 step = _step(work, many, rows)
                 if step <= MOST_OPERATORS or taken * many == 1:
-                    steps, width = _steps(terms, machine, lane, many, rows), many * machine.lanes(terms.bits)
-                    packed, more = packs(reads, machine, width, rows, steps, depth, count)
+                    packed, more = packs(reads, machine, many * lanes, rows, _steps(terms, machine, lane, many, rows), terms.depth,
+                                         count) if reads else ((), 0.0)
                     yield SumPlan(lane, many, rows, _cost(terms, machine, lane, many, rows, step) + more, packed)
 
 
@@ -159,14 +175,12 @@ def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: 
 def _cost(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int, rows: Sequence[tuple[IterVar, int]], step: float,
 ) -> float:
-    depth = prod(constant_extent(axis) or ASSUMED for axis in terms.reduce_axis)
     reduced = bool(lane) and lane[0].kind == "reduce"
-    across = (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / depth if reduced else 0
+    across = (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / terms.depth if reduced else 0
     apart = 0.0
     if lane and not reduced and lane[-1] is not terms.axis[-1]:
-        results = prod(constant_extent(axis) or ASSUMED for axis in terms.axis)
-        each = SCATTERED if results * terms.bits // 8 <= machine.l2 else SCATTERED_FAR
-        apart = each / depth / dict(rows).get(terms.axis[-1], 1)
+        each = SCATTERED if terms.results * terms.bits // 8 <= machine.l2 else SCATTERED_FAR
+        apart = each / terms.depth / dict(rows).get(terms.axis[-1], 1)
     return _steps(terms, machine, lane, vectors, rows) * max(step, machine.accumulators) + across + apart
 
 
@@ -175,10 +189,10 @@ def _steps(
 ) -> float:
     """How many steps are made for each term: fewer than one, the more results a step computes at once."""
     width = vectors * machine.lanes(terms.bits) if lane else 1
-    length = prod(constant_extent(axis) or ASSUMED for axis in lane)
+    length = prod([terms.extents[axis] for axis in lane])
     steps = ceil(length / width) / length
     for axis, size in rows:
-        extent = constant_extent(axis) or ASSUMED
+        extent = terms.extents[axis]
         steps *= ceil(extent / size) / extent * (1 if size == extent else CUT)
     return steps
 
@@ -200,8 +214,8 @@ def _work(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], reads: Sequ
 
 def _step(work: _Work, vectors: int, rows: Sequence[tuple[IterVar, int]]) -> float:
     """Operations of one step: a term of each result of the tile, in each of its vectors."""
-    return sum(count * prod((size for axis, size in rows if axis in axes), start=vectors if along else 1)
-               for (axes, along), count in work.items())
+    return sum([count * prod([size for axis, size in rows if axis in axes], start=vectors if along else 1)
+                for (axes, along), count in work.items()])
 
 
 def gathers(load: ProducerLoad, lane: Sequence[IterVar], lanes: int) -> bool:

@@ -35,7 +35,7 @@ from .fusion import axes_shared, computed_again
 from .injective import worth_threads
 from .lanes import fused, halves, length, power_below
 from .packs import axes_of, pack
-from .sum_nest import Around, loops_around, reads_of, stored_by, sum_nest
+from .sum_nest import Around, Loads, loops_around, stored_by, sum_nest
 from .sum_plan import SumPlan, Terms, best_plan, cost_of, plans, terms_of
 from .transposes import expanded, loads_in
 
@@ -59,45 +59,44 @@ TASKS = 4
 def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
     """Schedules a group whose anchor is a reduction, with its parts and heads. Does nothing and returns False where lanes over
     `plainly` (None: no lanes), so many vectors of them, cost about as little."""
-    plan = _plan(group)
-    if plan is None:
+    terms = _terms(group, group.anchor)
+    found = _plans(group, terms) if terms is not None else []
+    if terms is None or not found:
         return False
     lane = (plainly,) if plainly is not None else ()
-    terms = _terms(group, group.anchor)
-    assert terms is not None
-    if not group.parts and plan.cost > GAIN * cost_of(terms, group.machine, lane, vectors if lane else 1):
+    least = min(plan.cost for plan in found)
+    if not group.parts and least > GAIN * cost_of(terms, group.machine, lane, vectors if lane else 1):
         return False
-    _place_heads(group)
-    group.choose("sums", _ways(group))
+    if _place_heads(group):
+        terms = _terms(group, group.anchor)
+        assert terms is not None
+        found = _plans(group, terms)
+    group.choose("sums", _ways(group, terms, found))
     return True
 
 
-def _ways(group: Group) -> list[Candidate]:
+def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
     """The plans of an anchor whose heads are placed, those that take the fewest operations, with the time of each."""
-    terms = _terms(group, group.anchor)
-    assert terms is not None
-    found = (plans(terms, group.machine, terms.axis[-1:], (1,)) if group.parts
-             else plans(terms, group.machine, movable=_movable(group)))
-    found.sort(key=lambda plan: plan.cost)
+    found = sorted(found, key=lambda plan: plan.cost)
     copied = [plan for plan in found if plan.packed and plan.cost <= found[0].cost * WORSE][:MOST_COPIED]
     in_place = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in in_place), default=0) * WORSE
     found = [*copied, *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]),
              *(plan for plan in in_place if plan.cost <= most)][:MOST_WAYS]
     ways = list[Candidate]()
-    for plan, time in zip(found, _estimates(group, found), strict=True):
+    for plan, time in zip(found, _estimates(group, terms, found), strict=True):
         apply = _across_lanes if plan.lane[0].kind == "reduce" else _along_lanes
         ways.append(Candidate(str(plan), partial(apply, group, plan), time))
     return ways
 
 
-def _estimates(group: Group, found: Sequence[SumPlan]) -> list[Estimate]:
+def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Estimate]:
     """The times of plans, with what their copies take."""
     op, machine = group.s[group.anchor].op, group.machine
-    terms, value = _terms(group, group.anchor), expanded(group.s, op)
-    assert terms is not None and isinstance(value, Reduce)
-    lines, stored, reads = Lines(), stored_by(op.output(0), op.axis), reads_of(value)
-    return [estimate(sum_nest(value, stored, reads, plan, machine, _written_out(terms, plan), _around(group, plan)), machine, lines)
+    value = expanded(group.s, op)
+    assert isinstance(value, Reduce)
+    lines, stored, loads = Lines(), stored_by(op.output(0), op.axis), Loads(value)
+    return [estimate(sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan)), machine, lines)
             for plan in found]
 
 
@@ -148,14 +147,13 @@ def _shared(group: Group, plan: SumPlan) -> int:
     return count
 
 
-def _plan(group: Group) -> SumPlan | None:
-    """How the anchor of a group is summed, with what is inlined into it now."""
-    terms = _terms(group, group.anchor)
-    if terms is None or any(constant_extent(axis) == 0 for axis in (*terms.axis, *terms.reduce_axis)):
-        return None
+def _plans(group: Group, terms: Terms) -> list[SumPlan]:
+    """How the anchor of a group may be summed, with what is inlined into it now."""
+    if any(constant_extent(axis) == 0 for axis in (*terms.axis, *terms.reduce_axis)):
+        return []
     if group.parts:
-        return best_plan(terms, group.machine, terms.axis[-1:], (1,))
-    return best_plan(terms, group.machine, movable=_movable(group))
+        return plans(terms, group.machine, terms.axis[-1:], (1,))
+    return plans(terms, group.machine, movable=_movable(group))
 
 
 def _movable(group: Group) -> set[Tensor]:
@@ -171,13 +169,17 @@ def _terms(group: Group, op: Operation) -> Terms | None:
     return terms_of(expanded(group.s, now), now.axis) if now.reduction is not None else None
 
 
-def _place_heads(group: Group) -> None:
-    """Inlines the heads that cost less where they are read than stored; the others stay stages of their own."""
+def _place_heads(group: Group) -> bool:
+    """Inlines the heads that cost less where they are read than stored, and tells whether there are any; the others stay stages of
+    their own."""
+    placed = False
     for head in reversed(group.heads):
         values = [(expanded(group.s, now), now.axis) for now in (group.s[op].op for op in (group.anchor, *group.parts))]
         reading = [(value, axis) for value, axis in values if any(load.producer is head.output(0) for load in loads_in(value))]
         if reading and computed_again(reading, head, group.machine):
             group.s[head].compute_inline()
+            placed = True
+    return placed
 
 
 def _along_lanes(group: Group, plan: SumPlan) -> None:

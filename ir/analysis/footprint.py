@@ -68,6 +68,20 @@ class Access:
         parts = [_pattern(form) for form in self.forms]
         return tuple(key for key, _ in parts), tuple(offset for _, offset in parts)
 
+    @cached_property
+    def sums(self) -> tuple[tuple[int, tuple[tuple[Var, int], ...]], ...] | None:
+        """For each dimension its extent, and the variables in its index, each with how far one step of it moves; None where an
+        index is more than a sum of multiples of variables, or an extent no number."""
+        if self.indices is None:
+            return None
+        dimensions: list[tuple[int, tuple[tuple[Var, int], ...]]] = []
+        for form, extent in zip(self.forms, self.shape, strict=True):
+            parts = tuple((atom, abs(factor)) for atom, factor in terms(form) if isinstance(atom, Var))
+            if not isinstance(extent, int) or len(parts) < len(form.coeffs):
+                return None
+            dimensions.append((extent, parts))
+        return tuple(dimensions)
+
     def step(self, var: Var) -> int:
         """Elements between neighbouring values of a loop variable; where that is no constant, some number that is not 0."""
         known = self._steps.get(var)
@@ -94,10 +108,29 @@ def box_of(access: Access, widths: Widths, spread: Sequence[int] = ()) -> Box:
     """The box that an access touches. spread: in each dimension, how far others of the same form lie apart."""
     if access.indices is None:
         return tuple(map(at_most, access.shape))
+    known = _box_of_sums(access, widths) if not spread else None
+    if known is not None:
+        return known
     box: list[Number] = []
     for form, extent, apart in zip(access.forms, access.shape, spread or (0,) * len(access.forms), strict=True):
         width = _width(form, widths, access.changing, apart)
         box.append(at_most(extent) if width is None else least(width, extent))
+    return tuple(box)
+
+
+def _box_of_sums(access: Access, widths: Widths) -> Box | None:
+    """The same where indices and widths are as simple as most are; None where they are not."""
+    if access.sums is None:
+        return None
+    box: list[int] = []
+    for extent, parts in access.sums:
+        width = 1
+        for var, factor in parts:
+            values = widths.get(var, 1)
+            if not isinstance(values, int):
+                return None
+            width += factor * (values - 1)
+        box.append(min(width, extent))
     return tuple(box)
 
 
@@ -109,13 +142,13 @@ def line_bytes(box: Box, size: int, unknown: int = 1, shape: Sequence[Number] = 
         return size
     count, span, stride = 1, size, size
     for width, extent in zip(reversed(box), reversed(shape or [None] * len(box)), strict=True):
-        known = value_of(width)
+        known = width if isinstance(width, int) else value_of(width)
         values = unknown if known is None else known
         if stride < line or stride <= span:  # of neighbours, or of what touches
             span += stride * (values - 1)
         else:
             count *= values
-        known = None if extent is None else value_of(extent)
+        known = extent if isinstance(extent, int) or extent is None else value_of(extent)
         stride = line * span if known is None else stride * known
     return float(count * max(span, line))
 

@@ -1,4 +1,5 @@
-"""What the fuzzer draws: schedules of programs ("llvm", "cuda", "all"), or compositions of operators ("operators:llvm" ...)."""
+"""What the fuzzer draws: schedules of programs ("llvm", "cuda", "all"), compositions of operators ("operators:llvm" ...), or
+what autoschedule may choose for programs ("selections:llvm" ...)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 __all__ = ["explain_death", "runner"]
 
-_OPERATORS = "operators:"
+_OPERATORS, _SELECTIONS = "operators:", "selections:"
 
 
 def runner(target: str) -> Callable[..., dict[str, Any]]:
@@ -16,6 +17,10 @@ def runner(target: str) -> Callable[..., dict[str, Any]]:
         from .operators import run_operators
 
         return run_operators
+    if target.startswith(_SELECTIONS):
+        from .selections import run_selections
+
+        return run_selections
     from .case import run_case
 
     return run_case
@@ -27,6 +32,10 @@ def explain_death(seed: int, case: int, target: str) -> str:
         from .operators import explain_operators_death
 
         return explain_operators_death(seed, case, target.removeprefix(_OPERATORS))
+    if target.startswith(_SELECTIONS):
+        from .selections import explain_selections_death
+
+        return explain_selections_death(seed, case, target.removeprefix(_SELECTIONS))
     from .case import draw_case
     from .reproduction import explain_death as explain
 

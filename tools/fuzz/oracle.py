@@ -25,7 +25,8 @@ from .guard import Guarded
 from .program import Program
 from .sparse import SparseArray
 
-__all__ = ["TOO_LARGE", "TOO_SLOW", "Failure", "Options", "check", "compare", "run_kernel", "signature"]
+__all__ = ["TOO_LARGE", "TOO_SLOW", "Failure", "Options", "check", "check_bits", "compare", "interpreted", "run_kernel",
+           "signature"]
 
 MAX_WORK = 300_000
 TOO_SLOW = "too slow to interpret"
@@ -122,7 +123,7 @@ def _approximates(function: Any) -> bool:
     return any(not is_pure(name) or INTRINSICS[name].approximate for name in calls)
 
 
-def _check_bits(program: Program, unscheduled: Interpreter, kernel: Any, options: Options) -> None:
+def check_bits(program: Program, unscheduled: Interpreter, kernel: Any, options: Options) -> None:
     """A kernel of a schedule that keeps every bit, on floats that show it: against the interpreted program without a schedule, or,
     where that calls mathematics, against its kernel for the same target."""
     rough, plain = _rough(program), unscheduled.function
@@ -131,7 +132,7 @@ def _check_bits(program: Program, unscheduled: Interpreter, kernel: Any, options
     if not _approximates(plain):
         rounded = plain if target.fuses else round_sums(plain, fuses=False)
         try:
-            expected = _interpreted("unscheduled program, interpreted on rough floats", rough,
+            expected = interpreted("unscheduled program, interpreted on rough floats", rough,
                                     unscheduled if rounded is plain else Interpreter(rounded))
         except Failure:  # floats that became indices lead elsewhere now
             return
@@ -142,7 +143,7 @@ def _check_bits(program: Program, unscheduled: Interpreter, kernel: Any, options
     compare_bits(step, rough, run_kernel(step, rough, kernel, options.at_end), expected)
 
 
-def _interpreted(step: str, program: Program, function: Interpreter) -> list[Any]:
+def interpreted(step: str, program: Program, function: Interpreter) -> list[Any]:
     """Every argument after the checking interpreter ran a function."""
     given = [np.full(value.shape, 77).astype(value.dtype) if is_result else
              (value.copy() if is_array(value) else value)
@@ -197,7 +198,7 @@ def _check_normalized(program: Program, s: Any, reference: Sequence[Any]) -> Non
         function = lower(s.normalize(), program.args)
     except TilewrightError as error:
         raise Failure(step, str(error)) from error
-    compare(step, program, _interpreted(step, program, Interpreter(function)), reference)
+    compare(step, program, interpreted(step, program, Interpreter(function)), reference)
 
 
 def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] = ()) -> list[Any]:
@@ -233,7 +234,7 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     options = Options() if options is None else options
     plain = lower(te.create_schedule(program.outputs), program.args)
     unscheduled = Interpreter(plain)
-    reference = _interpreted("unscheduled program, interpreted", program, unscheduled)
+    reference = interpreted("unscheduled program, interpreted", program, unscheduled)
     compare("unscheduled program against numpy", program, reference, program.values)
     function = _lowered(program, s)
     if isinstance(function, str):
@@ -243,7 +244,7 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     if _work(program, function) > MAX_WORK:
         return TOO_SLOW
     step = "scheduled program, interpreted"
-    compare(step, program, _interpreted(step, program, Interpreter(function)), reference)
+    compare(step, program, interpreted(step, program, Interpreter(function)), reference)
     if options.text:
         _check_normalized(program, s, reference)
     return _check_kernel(program, function, options, reference, unscheduled if s.is_exact else None)
@@ -268,5 +269,5 @@ def _check_kernel(program: Program, function: Any, options: Options, reference: 
     compare(f"{step} against the interpreter", program, arrays, reference)
     compare(f"{step} against numpy", program, arrays, program.values)
     if exactly is not None:
-        _check_bits(program, exactly, kernel, options)
+        check_bits(program, exactly, kernel, options)
     return ""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.autoschedule import schedule
+from tilewright.autoschedule import schedule, scheduler
 from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, terms_of
 from tilewright.codegen.machine import MACHINES
 
@@ -106,3 +106,16 @@ def test_what_follows_the_sum_reads_it_in_the_order_of_its_lanes() -> None:
     arrays = drawn(inputs)
     wanted = np.maximum(2 * np.einsum("bda,dc->abc", *arrays), 0)
     np.testing.assert_allclose(run(inputs, tail, arrays), wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_a_tensor_that_is_read_twice_at_one_place_is_copied_once() -> None:
+    m, n, depth = 37, 33, 65
+    a, b, k = te.placeholder((n, depth), name="A"), te.placeholder((m, depth), name="B"), te.reduce_axis((0, depth), "k")
+    c = te.compute((m, n), lambda i, j: te.sum(te.select(a[j, k] > b[i, k], a[j, k], b[i, k]), k), name="C")
+    x, y = arrays = drawn([a, b])
+    wanted = np.maximum(x[None], y[:, None]).sum(-1)
+    copying = next(at for at, (text, _) in enumerate(schedule(c).plan[0].candidates) if "A copied" in text)
+    s = scheduler.schedule(c, chooser=lambda name, candidates: copying)
+    result = np.empty((m, n), "float32")
+    tw.build(s, [a, b, c])(*arrays, result)
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-3)

@@ -1,0 +1,44 @@
+"""Fuzzed choices: cases repeat, count what was chosen, and name the candidate that computes something else."""
+
+from __future__ import annotations
+
+import drawn
+import numpy as np
+import pytest
+from tilewright import te
+from tilewright.driver.build import lower
+from tilewright.ir import Function, equal
+from tilewright.tools.fuzz import Failure, Options, Program, check, selections
+from tilewright.tools.fuzz.choices import case_choices, forced
+from tilewright.tools.fuzz.contractions import draw_contraction
+from tilewright.tools.fuzz.selections import check_selections, run_selections
+
+
+def checked(program: Program) -> Function:
+    s = te.create_schedule(program.outputs)
+    assert check(program, s, Options(text=False, quick=True)) == ""
+    return lower(s, program.args)
+
+
+def test_drawn_contractions_repeat_and_compute_what_numpy_does() -> None:
+    for case in range(drawn.count(3, 40)):
+        choices = case_choices(drawn.SEED, case, 90)
+        program, again = draw_contraction(choices), draw_contraction(forced(choices.made))
+        assert equal(checked(program), checked(again))
+
+
+def test_a_case_tells_how_many_choices_it_has_tried() -> None:
+    reports = [run_selections(drawn.SEED, case, "llvm", 3.0) for case in range(drawn.count(3, 400))]
+    assert not [report["failure"] for report in reports if report["failure"]]
+    counts = [report["tried"].get("default", 0) + report["tried"].get("exact", 0) for report in reports]
+    assert all(1 <= count <= selections.SELECTIONS for count in counts)
+    assert run_selections(drawn.SEED, 1, "llvm", 0)["tried"] == reports[1]["tried"]
+
+
+def test_a_candidate_that_computes_something_else_is_named() -> None:
+    a, k = te.placeholder((2, 8), name="A"), te.reduce_axis((0, 8), "k")
+    out = te.compute((2,), lambda i: te.sum(a[i, k], k), name="out")
+    given = np.arange(16, dtype="float32").reshape(2, 8)
+    program = Program("sums", [a, out], [given, given.sum(1) + 1], [False, True])
+    with pytest.raises(Failure, match=r"taken \[\d*\]: \[.*\], against numpy: out\[0\] is 28.0, expected 29.0"):
+        check_selections(program, forced([]), Options(quick=True), exact=False)

@@ -1,0 +1,68 @@
+"""Sums of products of two tensors of any order: batches, several rows and columns, windows and strides, in any order of axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import te
+from .choices import Choices
+from .program import Draw, Program, exactly, product_types, small
+from .terms import numpy_type
+
+__all__ = ["draw_contraction"]
+
+EXTENTS = (1, 2, 3, 5, 7, 8, 9, 13, 16, 17)
+MOST = 40_000
+"""Multiplications of one program."""
+
+
+def draw_contraction(choices: Choices) -> Program:
+    """C[..] = sum of A[..] * B[..], with what follows element by element, and B behind a stage of its own, now and then."""
+    draw = Draw(choices, "contraction")
+    rows, columns, summed, shared = (list(letters[:count]) for letters, count in zip(
+        ("ab", "cde", "fg", "h"), (draw.number(1, 2), draw.number(1, 3), draw.number(1, 2), draw.number(0, 1)), strict=True))
+    extents = {axis: draw.pick(EXTENTS) for axis in (*rows, *columns, *summed, *shared)}
+    extents[columns[-1]], extents[rows[0]] = draw.pick((1, 5, 8, 13, 31, 33)), draw.pick((1, 6, 11, 40, 130))
+    for axis in reversed(extents):
+        while np.prod(list(extents.values())) > MOST and extents[axis] > 2:
+            extents[axis] //= 2
+    steps = {axis: draw.pick((1, 1, 2)) for axis in columns}
+    windows = dict(zip(columns, summed, strict=False)) if draw.chance(0.3) else {}
+    order = choices.permutation
+    left = [[*rows, *summed, *shared][at] for at in order(len(rows) + len(summed) + len(shared))]
+    inside = [axis for axis in (*columns, *summed, *shared) if axis not in windows.values()]
+    right = [inside[at] for at in order(len(inside))]
+    before = [*rows, *columns[:-1], *shared]
+    result = [*(before[at] for at in order(len(before))), columns[-1]]
+    dtype, wide = product_types(draw)
+    a = draw.program.given(te.placeholder([extents[axis] for axis in left], dtype, "A"),
+                           small(draw, tuple(extents[axis] for axis in left), dtype))
+    shape = tuple((extents[axis] - 1) * steps[axis] + extents[windows[axis]] if axis in windows else extents[axis]
+                  for axis in right)
+    b = source = draw.program.given(te.placeholder(shape, dtype, "B"), small(draw, shape, dtype))
+    x, y = (exactly(value, wide) for value in draw.program.values)
+    if draw.chance(0.3):
+        b = te.compute(shape, lambda *at: te.if_then_else(at[0] > 0, source[at], te.const(1, dtype)), "P")
+        y[0] = 1
+    reduced = {axis: te.reduce_axis((0, extents[axis]), axis) for axis in summed}
+
+    def element(*at: Any) -> Any:
+        index = dict(zip(result, at, strict=True)) | reduced
+        places = [index[axis] * steps[axis] + index[windows[axis]] if axis in windows else index[axis] for axis in right]
+        return te.sum(a[tuple(index[axis] for axis in left)].astype(wide) * b[tuple(places)].astype(wide), list(reduced.values()))
+
+    c = te.compute(tuple(extents[axis] for axis in result), element, "C")
+    for place, axis in enumerate(right):  # windows as dimensions of their own, behind the others
+        if axis in windows:
+            y = np.lib.stride_tricks.sliding_window_view(y, extents[windows[axis]], place)
+            y = y[(*[slice(None)] * place, slice(None, None, steps[axis]))]
+    behind = [windows[axis] for axis in right if axis in windows]
+    expected = np.einsum(f"{''.join(left)},{''.join([*right, *behind])}->{''.join(result)}", x, y).astype(numpy_type(wide))
+    if draw.chance(0.4):
+        double = te.const(2, wide)
+        c = te.compute(c.shape, lambda *at, sums=c: sums[at] * double, "D")
+        expected = expected * np.asarray(2).astype(expected.dtype)
+    draw.program.result(c, expected)
+    return draw.finish()

@@ -1,0 +1,138 @@
+"""What autoschedule chooses, and whatever else it could have: every candidate computes what the program says.
+
+A case is a program with several selections, one candidate for each decision: the rules' own, and drawn ones. Half of the cases keep
+the declared order of sums, and compare every bit with the program without a schedule.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import te
+from ...autoschedule.plan import Candidate, cheapest
+from ...autoschedule.scheduler import schedule
+from ...driver.build import lower
+from ...ir.interpret.interpreter import Interpreter
+from .chains import draw_chain
+from .choices import Choices, case_choices, forced
+from .contractions import draw_contraction
+from .control import draw_product, draw_scan
+from .images import draw_blur, draw_gather, draw_layout
+from .networks import draw_conv2d, draw_matmul, draw_pool
+from .oracle import Failure, Options, check_bits, compare, interpreted, run_kernel, signature
+from .program import Program
+from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
+from .shrink import shrink
+
+__all__ = ["check_selections", "run_selections"]
+
+PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
+    (5, draw_contraction), (3, draw_chain), (3, draw_matmul), (3, draw_conv2d), (1.5, draw_pool), (2, draw_softmax),
+    (1, draw_argmax), (3, draw_blur), (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product))
+TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": ("llvm",)}
+SELECTIONS = 6
+"""Of one program, the first of which is the rules' own."""
+_PROGRAM, _TAKEN = 12, 13
+_FULL = 8
+"""One case of so many is compiled with all of LLVM's effort."""
+
+
+def draw_selected(choices: Choices) -> Program:
+    """A program of a kind that has something to choose, most often."""
+    draw = choices.weighted(PROGRAMS)
+    with np.errstate(all="ignore"):
+        return draw(choices)
+
+
+def check_selections(program: Program, taken: Choices, options: Options, exact: bool) -> Counter[str]:
+    """Checks several selections for one program; how many there were, by what made the decisions. Raises Failure."""
+    plain = lower(te.create_schedule(program.outputs), program.args)
+    unscheduled, reference = Interpreter(plain), None
+    met: set[tuple[int, ...]] = set()
+    counts: Counter[str] = Counter()
+    for number in range(SELECTIONS):
+        places: list[int] = []
+
+        def chooser(name: str, candidates: Sequence[Candidate], first: bool = not number, places: list[int] = places) -> int:
+            places.append(cheapest(name, candidates) if first else taken.below(len(candidates)))
+            return places[-1]
+
+        s = schedule(program.outputs, options.target, exact=exact, chooser=chooser)
+        if tuple(places) in met:
+            continue
+        met.add(tuple(places))
+        counts.update({("exact" if exact else "default"): 1, **{row.rule: 1 for row in s.decisions}})
+        told = f"taken {places}: {[row.description for row in s.decisions]}"
+        kernel = options.kernel(lower(s, program.args))
+        arrays = run_kernel(told, program, kernel, options.at_end)
+        compare(f"{told}, against numpy", program, arrays, program.values)
+        if exact and not s.is_exact:
+            raise Failure(told, str(s.is_exact))
+        if s.is_exact:
+            if reference is None:
+                reference = interpreted("unscheduled program, interpreted", program, unscheduled)
+                compare("unscheduled program against numpy", program, reference, program.values)
+            check_bits(program, unscheduled, kernel, options)
+    return counts
+
+
+def _drawn(seed: int, case: int, target: str) -> tuple[Choices, Choices, Options, bool]:
+    choices = case_choices(seed, case, _TAKEN)
+    options = Options(choices.pick(TARGETS[target]), False, [choices.chance(0.7) for _ in range(16)], False, quick=case % _FULL > 0)
+    return case_choices(seed, case, _PROGRAM), choices, options, choices.chance(0.5)
+
+
+def run_selections(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
+    """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
+    report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+    began = time.perf_counter()
+    numbers, taken, options, exact = _drawn(seed, case, target)
+    drawn = len(taken.made)
+    try:
+        program = draw_selected(numbers)
+        report.update(name=program.name, target=options.target, exact=exact)
+        report["tried"] = dict(check_selections(program, taken, options, exact))
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
+        kept = numbers.made, taken.made[drawn:]
+        report.update(_explained(seed, case, options, exact, kept, error, shrink_seconds))
+    report["seconds"] = time.perf_counter() - began
+    return report
+
+
+def _fails_with(numbers: Sequence[int], taken: Sequence[int], options: Options, exact: bool, wanted: str) -> bool:
+    try:
+        check_selections(draw_selected(forced(numbers)), forced(taken), options, exact)
+    except Exception as error:  # noqa: BLE001 - the kind of failure is compared
+        return type(error).__name__ == wanted
+    return False
+
+
+def _explained(seed: int, case: int, options: Options, exact: bool, kept: tuple[list[int], list[int]], error: BaseException,
+               seconds: float) -> dict[str, Any]:
+    numbers, taken = kept
+    what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
+    headline = f"case {case} of seed {seed}: tilewright fuzz --mode selections --seed {seed} --cases {case}:{case + 1}\n{what}"
+    if seconds:
+        smaller = shrink(numbers, [], lambda one: _fails_with(one[0], taken, options, exact, type(error).__name__), seconds)
+        numbers = smaller[0] if smaller is not None else numbers
+    python = "\n".join([*(f"# {line}".rstrip() for line in headline.splitlines()), "",
+                        "from tilewright.tools.fuzz import Options",
+                        "from tilewright.tools.fuzz.choices import forced",
+                        "from tilewright.tools.fuzz.selections import check_selections, draw_selected", "",
+                        f"check_selections(draw_selected(forced({list(numbers)})), forced({list(taken)}), {options!r}, {exact})",
+                        'print("it no longer fails")', ""])
+    return {"failure": headline, "signature": signature(error), "python": python}
+
+
+def explain_selections_death(seed: int, case: int, target: str) -> str:
+    """The program of a case that ends its process."""
+    numbers, taken, options, exact = _drawn(seed, case, target)
+    draw_selected(numbers)
+    report = _explained(seed, case, options, exact, (numbers.made, taken.made), Failure("run", "ends the process"), 0)
+    return str(report["python"])
