@@ -34,7 +34,8 @@ __all__ = ["check_selections", "run_selections"]
 
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (5, draw_contraction), (3, draw_chain), (3, draw_matmul), (3, draw_conv2d), (1.5, draw_pool), (2, draw_softmax),
-    (1, draw_argmax), (3, draw_blur), (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product))
+    (1, draw_argmax), (3, draw_blur),
+    (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product))
 TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": ("llvm",)}
 SELECTIONS = 6
 """Of one program, the first of which is the rules' own."""
