@@ -46,7 +46,7 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("name", faults.FAULTS)
+@pytest.mark.parametrize("name", drawn.part(faults.FAULTS, 6))
 def test_a_fault_is_a_typed_failure_and_the_next_candidate_is_measured(measurer: Measurer, name: str) -> None:
     kind, text = faults.FAULTS[name]
     broken, right = measurer.measure([text, faults.RIGHT])

@@ -100,7 +100,7 @@ def on_threads() -> te.Schedule:
     return s
 
 
-@pytest.mark.parametrize("program", [matmul, padded_conv, factored_sum, gather, argmax, on_threads])
+@pytest.mark.parametrize("program", drawn.part([matmul, padded_conv, factored_sum, gather, argmax, on_threads], 4))
 def test_schedules_that_hold_are_found_to_by_both(program: Callable[[], te.Schedule]) -> None:
     report = program().verify()
     assert {check.by for check in report.checks} == {"interpreter", "native code"} and not report.left_out

@@ -27,7 +27,7 @@ def bytes_of(*shape: int, seed: int = 0, dtype: Any = np.uint8) -> Any:
     return np.random.default_rng(seed).integers(0, np.iinfo(dtype).max + 1, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("border", ["edge", "reflect", "zero", "valid"])
+@pytest.mark.parametrize("border", drawn.part(["edge", "reflect", "zero", "valid"], 2))
 @pytest.mark.parametrize(("shape", "layout", "size"), drawn.part([
     ((37, 131), "HW", 3), ((9, 41, 3), "HWC", 5), ((2, 3, 19, 33), "NCHW", 3)], 1))
 def test_box_blur_of_integers_is_exact(shape: tuple[int, ...], layout: str, size: int, border: str) -> None:
@@ -62,7 +62,7 @@ def test_gaussian_blur_of_floats(shape: tuple[int, ...], layout: str, size: int)
     assert (abs(got - found @ w @ w) <= 2 * size * 2.0**-24 * abs(found).max((-1, -2)) + 1e-30).all()
 
 
-@pytest.mark.parametrize(("size", "sigma"), [(1, None), (5, None), (9, 4.0)])
+@pytest.mark.parametrize(("size", "sigma"), drawn.part([(1, None), (5, None), (9, 4.0)], 2))
 def test_gaussian_blur_of_bytes(size: int, sigma: Any) -> None:
     x = bytes_of(21, 45)
     w = np.array(gaussian_taps(size, sigma))
@@ -78,7 +78,7 @@ def test_gaussian_blur_of_bytes(size: int, sigma: Any) -> None:
     assert abs(run(lambda a: topi.image.gaussian_blur(a, size, sigma, "edge"), wide) - real).max() <= 0.51
 
 
-@pytest.mark.parametrize("amount", [0, 1.5, 6])
+@pytest.mark.parametrize("amount", drawn.part([0, 1.5, 6], 1))
 def test_unsharp_mask(amount: float) -> None:
     w = np.array(gaussian_taps(5))
     x = bytes_of(27, 61, 3)
@@ -258,7 +258,7 @@ def slice_with_gradients(wanted: str, shapes: Any, apart: str = "") -> tuple[lis
     ("gui", ((3, 2, 5, 2, 3), (9, 11), (2, 9, 11), (2, 9, 11))),
     *((wanted, ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))) for wanted in ("g", "u", "iu")),
     ("gui", ((2, 2, 4, 2, 3), (10, 19), (2, 10, 19), (5, 2, 10, 19))),
-    *((wanted, ((2, 2, 4, 2, 3), (8, 17), (2, 8, 17), (2, 3, 2, 8, 17))) for wanted in ("g", "iu"))], 3))
+    *((wanted, ((2, 2, 4, 2, 3), (8, 17), (2, 8, 17), (2, 3, 2, 8, 17))) for wanted in ("g", "iu"))], 2))
 def test_gradients_of_a_slice_compute_what_their_declaration_does(wanted: str, shapes: Any) -> None:
     inputs, found = slice_with_gradients(wanted, shapes)
     s = topi.schedule(found)
@@ -287,7 +287,7 @@ def test_gradients_of_a_large_slice_go_over_its_pixels_once_each(wanted: str, in
     assert ("grad_rows.rf" in types) == ("g" in wanted)
 
 
-@pytest.mark.parametrize(("wanted", "from_slice"), [("gui", False), ("gu", True), ("i", True)])
+@pytest.mark.parametrize(("wanted", "from_slice"), drawn.part([("gui", False), ("gu", True), ("i", True)], 1))
 def test_a_slice_beside_its_gradients(wanted: str, from_slice: bool) -> None:
     """In one schedule, whether the head is given or made of the slice."""
     shapes = ((2, 2, 4, 2, 3), (16, 33), (2, 16, 33), (2, 16, 33))
