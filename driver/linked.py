@@ -40,13 +40,22 @@ from .lower import evidence_of
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Caller", "Linked", "build_linked", "export_linked"]
+__all__ = ["Caller", "Inner", "Linked", "build_linked", "export_linked"]
 
 _Code: TypeAlias = "tuple[MachineCode, Sequence[Signature], object]"
 """Machine code, the signatures of its functions, and what it reads."""
 Caller: TypeAlias = "Callable[[Mapping[str, tuple[int, ...]]], Function]"
 """Makes the function that calls the others, from the bytes of the memories that each works in, by its name. These are its last
 arguments, aligned to 64 bytes."""
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A function that calls others and is called itself. given: how many of its first arguments are handed to it; the rest is
+    memory that it works in."""
+
+    caller: Caller
+    given: int
 
 
 @dataclass(frozen=True)
@@ -60,16 +69,22 @@ class Linked:
 
 
 def build_linked(
-    parts: Mapping[str, Sequence[Tensor]], caller: Caller, target: Target, options: BuildOptions,
+    parts: Mapping[str, Sequence[Tensor]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
 ) -> Linked:
-    """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names in `parts`:
-    tensors, inputs then outputs. target: of this machine. Raises what tw.build raises."""
+    """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names: in
+    `parts`, tensors, inputs then outputs, and in `inner`, each behind those that it calls. target: of this machine. Raises what
+    tw.build raises."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
         modules = _compiled(_requests(parts, target, options, tuned, exact))
-        workspaces = {name: _workspaces(code[1][0], parts[name]) for name, code in zip(parts, modules, strict=True)}
-        main = caller(workspaces)
+        workspaces = {name: _workspaces(code[1][0], len(parts[name])) for name, code in zip(parts, modules, strict=True)}
         addresses = {name: code[0].address(kernel_symbol(name)) for name, code in zip(parts, modules, strict=True)}
+        for name, function in inner.items():
+            request = _inner_request(name, function, workspaces, target, options)
+            modules.append(_found_or_built(request, {kernel_symbol(other): at for other, at in addresses.items()}))
+            workspaces[name] = _workspaces(modules[-1][1][0], function.given)
+            addresses[name] = modules[-1][0].address(kernel_symbol(name))
+        main = caller(workspaces)
         request = Request((BuildItem(main.name, main),), target, options)
         module, signatures, constants = _found_or_built(request, {kernel_symbol(name): at for name, at in addresses.items()})
     entries = {role: module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
@@ -78,16 +93,26 @@ def build_linked(
 
 
 def export_linked(
-    parts: Mapping[str, Sequence[Tensor]], caller: Caller, target: Target, options: BuildOptions,
+    parts: Mapping[str, Sequence[Tensor]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
 ) -> Exporter:
     """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
         prepared = [_prepared(request) for request in _requests(parts, target, options, tuned, exact)]
-        inner = tuple(program for each in prepared for program in each.programs)
-        main = caller({name: _workspaces(program.signature, parts[name]) for name, program in zip(parts, inner, strict=True)})
+        called = [program for each in prepared for program in each.programs]
+        workspaces = {name: _workspaces(program.signature, len(parts[name])) for name, program in zip(parts, called, strict=True)}
+        for name, function in inner.items():
+            called += _prepared(_inner_request(name, function, workspaces, target, options)).programs
+            workspaces[name] = _workspaces(called[-1].signature, function.given)
+        main = caller(workspaces)
         programs = _prepared(Request((BuildItem(main.name, main),), target, options)).programs
-    return Exporter(programs, options.fast_math, options.fp_contract, target, inner=inner, is_module=False)
+    return Exporter(programs, options.fast_math, options.fp_contract, target, inner=tuple(called), is_module=False)
+
+
+def _inner_request(
+    name: str, function: Inner, workspaces: Mapping[str, tuple[int, ...]], target: Target, options: BuildOptions,
+) -> Request:
+    return Request((BuildItem(name, function.caller(workspaces)),), target, options, bare=True)
 
 
 def _requests(
@@ -98,10 +123,10 @@ def _requests(
             for name, tensors in parts.items()]
 
 
-def _workspaces(signature: Signature, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """The sizes of the memory that a function works in, beside its tensors."""
+def _workspaces(signature: Signature, given: int) -> tuple[int, ...]:
+    """The sizes of the memory that a function works in, beside the arguments that it is given."""
     return tuple(prod(int(extent) for extent in cast("Sequence[Any]", param.shape)) * ITEM_BYTES[param.dtype]
-                 for param in signature.params[len(tensors):] if isinstance(param, BufferParam))
+                 for param in signature.params[given:] if isinstance(param, BufferParam))
 
 
 def _compiled(requests: Sequence[Request]) -> list[_Code]:

@@ -59,7 +59,7 @@ class Assembly:
         row = None if operator in CONTROL else row_of(operator)
         whole = whole_attributes(row or CONTROL[operator], attributes)
         given = list(inputs)
-        while given and not given[-1]:
+        while row is not None and given and not given[-1]:
             given.pop()
         for name in given:
             if name:

@@ -55,7 +55,7 @@ def first_difference(
     results = {name: np.empty([int(extent) for extent in types[value].shape], array_dtype(types[value].dtype))
                for name, value in whole.results.items()}
     program = build(whole)
-    run(program, [np.ascontiguousarray(array) for array in given.values()], list(results.values()))
+    run(program, [np.ascontiguousarray(array).reshape(array.shape) for array in given.values()], list(results.values()))
     values = {**g.params, **given, **{whole.results[name]: array for name, array in results.items()}}
     worst = 0.0
     for step in program.plan.steps:

@@ -63,10 +63,9 @@ class Control:
 
 @dataclass(frozen=True)
 class Loop:
-    """The parts of a loop. trips, condition: values, "" where there is none. first: the values of what is carried. values: what
+    """What a loop reads. trips, condition: values, "" where there is none. first: the values of what is carried. values: what
     stays. count: how many rows there are; None where the graph gives none."""
 
-    body: Parts
     trips: str
     condition: str
     first: tuple[str, ...]
@@ -75,11 +74,11 @@ class Loop:
 
     @staticmethod
     def of(node: Node) -> Loop:
-        """The parts of a node, whose `count` is a number."""
-        inputs = [*node.inputs, "", ""][:max(len(node.inputs), 2)]
+        """Of a node whose `count` is a number."""
         last = 2 + cast("int", node.attributes["carried"])
         count = cast("tuple[int, ...]", node.attributes["count"])
-        return Loop(node.bodies[0], inputs[0], inputs[1], tuple(inputs[2:last]), tuple(inputs[last:]), count[0] if count else None)
+        trips, condition = node.inputs[:2]
+        return Loop(trips, condition, node.inputs[2:last], node.inputs[last:], count[0] if count else None)
 
 
 def control_types(
@@ -115,7 +114,9 @@ def _loop_types(
     attributes: Mapping[str, Attribute], inputs: Sequence[TensorType | None], bodies: Sequence[Parts],
 ) -> Sequence[TensorType]:
     carried, count = attributes["carried"], _count(attributes["count"])
-    trips, condition, *given = [*inputs, None, None][:max(len(inputs), 2)]
+    if len(inputs) < 2:
+        raise _bad("loop", f"it has {len(inputs)} inputs", "trips, or none; a condition, or none; values")
+    trips, condition, *given = inputs
     if trips not in (None, COUNTER) or condition not in (None, CONDITION):
         raise _bad("loop", f"its trips are {trips}, its condition {condition}", f"{COUNTER} or none, {CONDITION} or none")
     if len(bodies) != 1 or isinstance(carried, bool) or not isinstance(carried, int) or not 0 <= carried <= len(given):

@@ -21,6 +21,7 @@ from ..errors import user_source
 from ..ir.stmt import Function
 from .arena import ALIGNMENT
 from .errors import ModelNotExportable
+from .flow import functions_of
 from .node import Parts
 from .plan import Layout, Plan, weights_size
 
@@ -56,7 +57,7 @@ def export_graph(
         layouts.append(plan.layout(workspaces))
         return plan.main(layouts[-1], places)
 
-    exporter = export_linked(plan.kernels(), caller, target, options, tuned, exact)
+    exporter = export_linked(plan.kernels(), functions_of(plan), caller, target, options, tuned, exact)
     place = Path(path)
     stem = place.stem.removeprefix("lib") or place.stem
     name = library_identifier(stem)

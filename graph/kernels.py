@@ -16,10 +16,10 @@ from .. import te
 from ..ir.visit import deep_recursion
 from .node import Node, Parts
 from .operators import declared, row_of
-from .printer import attribute_text
+from .printer import attribute_text, graph_text
 from .types import TensorType, extents
 
-__all__ = ["Step", "declared_kernel", "steps_of"]
+__all__ = ["Step", "declared_kernel", "is_heavy", "steps_of"]
 
 _MOST_NODES = 16
 
@@ -44,11 +44,11 @@ def steps_of(g: Parts) -> list[Step]:
     roots: dict[str, None] = {}
     for node in g.nodes:
         members = [node]
-        if not _is_heavy(node):
+        if not is_heavy(node):
             for name in dict.fromkeys(node.inputs):
                 below = group.get(name, [])
                 if uses[name] == 1 and name in roots and len(below[-1].outputs) == 1 and len(below) + len(members) <= _MOST_NODES \
-                        and sum(map(_is_heavy, (*members, *below))) <= 1 and not below[-1].bodies:
+                        and sum(map(is_heavy, (*members, *below))) <= 1 and not below[-1].bodies:
                     members = [*below, *members]
                     del roots[name]
         group[node.outputs[0]] = members
@@ -56,7 +56,8 @@ def steps_of(g: Parts) -> list[Step]:
     return [_step(tuple(group[root]), types) for root in roots]
 
 
-def _is_heavy(node: Node) -> bool:
+def is_heavy(node: Node) -> bool:
+    """Whether a kernel has one such node at most."""
     return bool(node.bodies) or row_of(node.operator).fusion == "heavy"
 
 
@@ -71,6 +72,7 @@ def _step(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:
         operands = [numbers[name] if name else "none" for name in node.inputs]
         operands += [f"{name}={attribute_text(value)}" for name, value in node.attributes.items()]
         lines.append(f"{', '.join(numbers[name] for name in node.outputs)} = {node.operator}({', '.join(operands)})")
+        lines += map(graph_text, node.bodies)
     return Step(members, inputs, members[-1].outputs, "\n".join(lines))
 
 

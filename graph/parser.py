@@ -64,7 +64,7 @@ def load(path: str | PathLike[str]) -> Graph:
 class _Parser:
     def __init__(self, text: str, params: Mapping[str, NDArray[Any]]) -> None:
         self.params = params
-        self.prefix = ""
+        self.prefix: str = ""
         self.depth = 0
         self.tokens: list[tuple[str, str, int]] = []
         self.at = 0

@@ -20,13 +20,12 @@ from ..ir.expr import Call, Expr, StringImm, Var
 from ..ir.stmt import Assert, Function, Seq
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, places
-from .kernels import Step, declared_kernel, steps_of
+from .kernels import Step, declared_kernel, is_heavy, steps_of
 from .node import Parts
-from .operators import row_of
-from .rewrite import with_results, without_dead
+from .rewrite import with_params_outside, with_results, without_dead
 from .types import TensorType, array_dtype
 
-__all__ = ["Layout", "Plan", "value_bytes", "weights_size"]
+__all__ = ["Layout", "Place", "Plan", "flat_buffer", "value_bytes", "weights_size"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,21 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a value lies: so many elements of a buffer behind its beginning."""
+
+    buffer: Buffer
+    offset: Expr | int = 0
+
+    def moved(self, number: Expr | int, elements: int) -> Place:
+        """So many times these elements further on."""
+        return Place(self.buffer, self.offset + number * elements)
+
+
+@dataclass(frozen=True)
 class Plan:
-    """graph: what is computed, without what nobody needs. steps: its kernels in the order of a call."""
+    """graph: what is computed, without what nobody needs; the graphs inside of its nodes have no parameters of their own. steps:
+    its kernels in the order of a call."""
 
     graph: Parts
     steps: tuple[Step, ...]
@@ -49,8 +61,14 @@ class Plan:
     @staticmethod
     def of(g: Parts) -> Plan:
         """The plan of a graph of known sizes."""
-        whole = without_dead(with_results(g, g.results))
+        whole = with_params_outside(without_dead(with_results(g, g.results)))
         return Plan(whole, tuple(steps_of(whole)))
+
+    @cached_property
+    def inside(self) -> dict[str, tuple[Plan, ...]]:
+        """The plans of the graphs inside of a step's node, by the step's name."""
+        return {name: tuple(map(Plan.of, step.nodes[-1].bodies))
+                for name, step in zip(self.names, self.steps, strict=True) if step.nodes[-1].bodies}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -63,10 +81,12 @@ class Plan:
         return dict(Counter(self.names))
 
     def kernels(self) -> dict[str, list[te.Tensor]]:
-        """Each kernel as tensors, what it reads and then what it gives, by its name."""
+        """Each kernel as tensors, what it reads and then what it gives, by its name; those of graphs inside too."""
         types = self.graph.types
         first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
-        return {name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names)}
+        own = {name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names) if name not in self.inside}
+        return {**own, **{name: tensors for plans in self.inside.values() for plan in plans
+                          for name, tensors in plan.kernels().items() if name not in own}}
 
     @property
     def arena_name(self) -> str:
@@ -103,14 +123,18 @@ class Plan:
         own = {} if weights is not None else {name: _buffer(f"w{at}", types[name]) for at, name in enumerate(g.params)}
         packed: list[Buffer] = [] if weights is None else [
             _buffer(self.weights_name, TensorType((weights_size(g, weights),), "uint8"), ALIGNMENT)]
-        buffers = {**inputs, **outputs, **own}
+        outer = {name: Place(buffer) for name, buffer in {**inputs, **outputs, **own}.items()}
+        outer |= {name: Place(packed[0], at) for name, at in (weights or {}).items()}
+        held = tuple(Constant(name, g.params[name], g.constants[name].digest) for name in own)
+        params = (*packed, *inputs.values(), *outputs.values(), arena, *own.values())
+        return Function("main", params, self.calls(outer, layout, arena), (*outputs.values(), arena), {}, held)
 
+    def calls(self, outer: Mapping[str, Place], layout: Layout, arena: Buffer) -> Seq:
+        """The calls of the kernels. outer: where values lie that are not in the arena."""
         def pointer(name: str, mode: str) -> Expr:
-            if name in buffers:
-                return buffers[name].access_ptr(mode)
-            if weights is not None and name in weights:
-                return packed[0].access_ptr(mode, offset=weights[name])
-            return arena.access_ptr("rw", offset=layout.values[name])
+            place = outer.get(name)
+            return arena.access_ptr("rw", offset=layout.values[name]) if place is None else \
+                place.buffer.access_ptr(mode, offset=place.offset)
 
         def call(at: int, step: Step) -> Assert:
             pointers = [pointer(name, "r") for name in step.inputs] + [pointer(name, "w") for name in step.outputs]
@@ -119,10 +143,7 @@ class Plan:
             done = ops.equal(status, ops.const(0, "int32"))
             return Assert(done, f"step {at} ({step.nodes[-1].operator}) had no memory to work in")
 
-        held = tuple(Constant(name, g.params[name], g.constants[name].digest) for name in own)
-        params = (*packed, *inputs.values(), *outputs.values(), arena, *own.values())
-        calls = Seq(tuple(call(at, step) for at, step in enumerate(self.steps)))
-        return Function("main", params, calls, (*outputs.values(), arena), {}, held)
+        return Seq(tuple(call(at, step) for at, step in enumerate(self.steps)))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -143,12 +164,17 @@ def weights_size(g: Parts, offsets: Mapping[str, int]) -> int:
 
 def _word(step: Step) -> str:
     """The operator that a kernel is named after: the heavy one."""
-    return next((node.operator for node in step.nodes if row_of(node.operator).fusion == "heavy"), step.nodes[-1].operator)
+    return next((node.operator for node in step.nodes if is_heavy(node)), step.nodes[-1].operator)
 
 
 def value_bytes(kind: TensorType) -> int:
     """How many bytes a value of known extents takes."""
     return prod(int(extent) for extent in kind.shape) * array_dtype(kind.dtype).itemsize
+
+
+def flat_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
+    """A buffer of all elements of a value in a row."""
+    return _buffer(name, TensorType((prod(int(extent) for extent in kind.shape),), kind.dtype), alignment)
 
 
 def _buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:

@@ -92,7 +92,7 @@ def profile_of(
     operations = _operations(plan.kernels())
     return Profile(tuple(
         Row(kernel, "+".join(node.operator for node in step.nodes), tuple(node.source for node in step.nodes if node.source),
-            ", ".join(str(types[name]) for name in step.outputs), seconds, operations[kernel],
+            ", ".join(str(types[name]) for name in step.outputs), seconds, operations.get(kernel, 0),
             sum(value_bytes(types[name]) for name in (*step.inputs, *step.outputs)))
         for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)))
 

@@ -10,6 +10,7 @@ from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linked import build_linked
 from ..runtime import Kernel
+from .flow import functions_of
 from .node import Parts
 from .plan import Layout, Plan
 
@@ -39,6 +40,6 @@ def build_program(
 ) -> Program:
     """The graph, of known sizes, as machine code."""
     plan = Plan.of(g)
-    linked = build_linked(plan.kernels(), lambda workspaces: plan.main(plan.layout(workspaces)), Target.parse(target), options,
-                          tuned, exact)
+    linked = build_linked(plan.kernels(), functions_of(plan), lambda workspaces: plan.main(plan.layout(workspaces)),
+                          Target.parse(target), options, tuned, exact)
     return Program(plan, plan.layout(linked.workspaces), linked.main, linked.addresses)

@@ -62,7 +62,7 @@ def _controlled(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mappin
 
     if node.operator == "if":
         return inside(node.bodies[0 if given[0] else 1], given[1:])
-    trips, condition, *rest = [*inputs, None, None][:max(len(inputs), 2)]
+    trips, condition, *rest = inputs
     carried = cast("int", node.attributes["carried"])
     count = cast("tuple[int, ...]", sized(node.attributes["count"], sizes))
     state, values = cast("list[NDArray[Any]]", rest[:carried]), cast("list[NDArray[Any]]", rest[carried:])

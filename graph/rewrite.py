@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from .assembly import Assembly
-from .node import Node, Parts
-from .types import resolved, sized
+from .node import Node, Parts, inner_name
+from .types import TensorType, resolved, sized
 
-__all__ = ["specialised", "with_bodies", "with_results", "without_dead"]
+__all__ = ["specialised", "with_bodies", "with_params_outside", "with_results", "without_dead"]
 
 
 def without_dead(g: Parts) -> Parts:
@@ -41,6 +41,32 @@ def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
     for name, value in g.results.items():
         b.output(name, value)
     return b.parts()
+
+
+def with_params_outside(g: Parts) -> Parts:
+    """The graph in which the graphs inside of nodes have no parameters, but are given them."""
+    if not any(node.bodies for node in g.nodes):
+        return g
+    constants, nodes, types = dict(g.constants), list[Node](), g.types
+    digests = {param.digest: name for name, param in constants.items()}
+    for node in g.nodes:
+        bodies = [with_params_outside(body) for body in node.bodies]
+        held = [(at, name, param) for at, body in enumerate(bodies) for name, param in body.constants.items()]
+        outside = [digests.setdefault(param.digest, _unused(inner_name(node.outputs[0], at, name), types))
+                   for at, name, param in held]
+        constants |= {name: param for name, (_, _, param) in zip(outside, held, strict=True)}
+        bodies = [replace(body, constants={}, inputs={**body.inputs, **{
+            name if at == own else _unused(f"{at}/{name}", body.types): param.type for at, name, param in held}})
+            for own, body in enumerate(bodies)]
+        nodes.append(replace(node, inputs=(*node.inputs, *outside), bodies=tuple(bodies)))
+    return replace(g, constants=constants, nodes=tuple(nodes))
+
+
+def _unused(name: str, taken: Mapping[str, TensorType]) -> str:
+    """A name like this one that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def with_bodies(g: Parts, change: Callable[[Parts], Parts]) -> Parts:

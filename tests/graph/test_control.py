@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.graph import Builder, Graph
+from tilewright.ir.constant import aligned_empty
 
 
 def branch(operator: str, extent: int | str = 3) -> Graph:
@@ -117,3 +119,75 @@ def test_graphs_nested_too_deep_are_refused() -> None:
     opening = "y: float32[3] = if(c, x) {\n graph g {\n input x: float32[3]\n"
     with pytest.raises(tw.GraphError, match="nested too deep"):
         tw.graph.parse("graph g {\n input c: bool[]\n input x: float32[3]\n" + opening * 1000)
+
+
+def counting() -> Graph:
+    b = Builder("body")
+    b.input("i", (), "int64")
+    total, limit = b.input("total", (), "int64"), b.input("limit", (), "int64")
+    after = b.node("add", total, b.param("three", np.int64(3)))
+    b.output("go", b.node("less", after, limit))
+    b.output("after", after)
+    return b.graph()
+
+
+def nested() -> Graph:
+    """A loop of so many trips around one until a condition is false, which carries two values crosswise, and a branch."""
+    b = Builder("inner")
+    b.input("i", (), "int64")
+    first, second, x = (b.input(name, ("n",)) for name in ("first", "second", "x"))
+    after = b.node("add", first, b.node("multiply", x, b.param("w", np.float32(0.5))))
+    b.output("go", b.node("less", b.node("sum", after, axes=(0,)), b.param("limit", np.float32(100))))
+    for name, value in (("second", second), ("after", after), ("row", after)):
+        b.output(name, value)
+    inner = b.graph()
+    b = Builder("outer")
+    i, total, x = b.input("i", (), "int64"), b.input("total", ("n",)), b.input("x", ("n",))
+    trips, true = b.param("trips", np.int64(4)), b.param("true", np.asarray(True))
+    _, second, rows = b.nodes("loop", trips, true, total, x, x, bodies=(inner,), carried=2, count=("n",))
+    even = b.node("equal", b.node("floor_mod", i, b.param("two", np.int64(2))), b.param("zero", np.int64(0)))
+    b.output("total", b.node("if", even, second, bodies=(branch("relu", "n"), branch("negative", "n"))))
+    b.output("row", b.node("sum", rows, axes=(0,)))
+    outer = b.graph()
+    b = Builder("net")
+    x, trips = b.input("x", ("n",)), b.input("trips", (), "int64")
+    last, rows = b.nodes("loop", trips, "", x, x, bodies=(outer,), carried=1, count=(6,))
+    b.output("last", last)
+    b.output("rows", rows)
+    return b.graph()
+
+
+def test_a_build_branches_and_loops() -> None:
+    g = network(7.0)
+    m = tw.build(g)
+    x = np.array([1, -2, 0.5], "float32")
+    for condition in (True, False):
+        for got, want in zip(m(x, np.asarray(condition)), expected(x, condition, 7.0), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+        assert m.verify(x, np.asarray(condition))
+    assert [row.operators for row in m.profile(x, np.asarray(True)).rows] == ["if", "loop", "negative"]
+
+
+def test_a_build_nests_them_and_counts_trips_at_run_time() -> None:
+    g = nested()
+    assert tw.graph.parse(str(g)) == g
+    m = tw.build(g)
+    x = np.array([0.25, 0.5, 3], "float32")
+    for trips in (-2, 0, 1, 3, 5, 9):
+        for got, want in zip(m(x, np.int64(trips)), g.run(x, np.int64(trips)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_a_library_loops_until_a_condition_is_false(tmp_path: Path) -> None:
+    b = Builder("count")
+    limit = b.input("limit", (), "int64")
+    true, zero = b.param("true", np.asarray(True)), b.param("zero", np.int64(0))
+    b.output("total", b.node("loop", "", true, zero, limit, bodies=(counting(),), carried=1))
+    b.graph().export(tmp_path / "libcount.so")
+    library = ctypes.CDLL(str(tmp_path / "libcount.so"))
+    library.count_arena_bytes.restype = ctypes.c_int64
+    arena = aligned_empty((library.count_arena_bytes(),), np.dtype(np.uint8))
+    for number in (-5, 1, 3, 4, 1000, 100_000):
+        total, given = np.zeros((), "int64"), np.asarray(number, "int64")
+        assert library.count(*(ctypes.c_void_p(array.ctypes.data) for array in (given, total, arena))) == 0
+        assert total == max(-(-number // 3) * 3, 3)

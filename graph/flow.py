@@ -1,0 +1,182 @@
+"""Nodes with graphs inside as machine code: a function for each, which calls the kernels of those graphs, and which main calls as
+it calls a kernel.
+
+What a loop carries lies in two places: an iteration reads one and writes the other, so that nothing is copied between two. The
+loop IR has no loop without an end, so that a loop with a condition is rounds of 1, 2, 4, ... iterations, each of which asks
+whether to go on: at most as many find that it is over as have run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import cast
+
+from ..driver.linked import Inner
+from ..ir import ops
+from ..ir.buffer import Buffer
+from ..ir.dtype import DType
+from ..ir.expr import BufferLoad, Expr, Var
+from ..ir.stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from .arena import ALIGNMENT
+from .control import Loop
+from .kernels import Step
+from .node import Node
+from .plan import Layout, Place, Plan, flat_buffer
+from .types import TensorType
+
+__all__ = ["functions_of"]
+
+_ROUNDS = 62
+_INT64 = "int64"
+
+
+def functions_of(plan: Plan) -> dict[str, Inner]:
+    """The functions of the nodes with graphs inside, by the names of their steps, each behind those that it calls."""
+    found: dict[str, Inner] = {}
+    for step, name in zip(plan.steps, plan.names, strict=True):
+        if step.nodes[-1].bodies and name not in found:
+            for inner in plan.inside[name]:
+                found.update(functions_of(inner))
+            found[name] = Inner(partial(_function, name, step, plan.graph.types, plan.inside[name]),
+                                len(step.inputs) + len(step.outputs))
+    return found
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What a function works with: of its values, the buffers by name; the arena of the graphs inside, and where in it their values
+    lie."""
+
+    values: Mapping[str, Buffer]
+    arena: Buffer
+    layouts: Sequence[Layout]
+
+
+def _function(
+    name: str, step: Step, types: Mapping[str, TensorType], inside: Sequence[Plan], workspaces: Mapping[str, tuple[int, ...]],
+) -> Function:
+    """The function of a step: takes its inputs, its outputs, and memory to work in."""
+    node = step.nodes[-1]
+    inputs = {value: flat_buffer(f"x{at}", types[value]) for at, value in enumerate(step.inputs)}
+    outputs = {value: flat_buffer(f"y{at}", types[value]) for at, value in enumerate(step.outputs)}
+    layouts = [plan.layout(workspaces) for plan in inside]
+    arena = flat_buffer("arena", TensorType((max(layout.size for layout in layouts),), "uint8"), ALIGNMENT)
+    memory = _Memory({**inputs, **outputs}, arena, layouts)
+    if node.operator == "if":
+        body, more = _branches(node, inside, memory), []
+    else:
+        body, more = _Looping(node, inside[0], memory).statement()
+    written = (*outputs.values(), arena, *more)
+    return Function(name, (*inputs.values(), *written), body, written)
+
+
+def _branches(node: Node, inside: Sequence[Plan], memory: _Memory) -> Stmt:
+    def branch(at: int) -> Stmt:
+        g = inside[at].graph
+        outer = {inner: Place(memory.values[value]) for inner, value in zip(g.inputs, node.inputs[1:], strict=True)}
+        outer |= {inner: Place(memory.values[value]) for inner, value in zip(g.results.values(), node.outputs, strict=True)}
+        return inside[at].calls(outer, memory.layouts[at], memory.arena)
+
+    return If(_first(memory.values[node.inputs[0]]), branch(0), branch(1))
+
+
+class _Looping:
+    """A loop on its way to statements."""
+
+    def __init__(self, node: Node, plan: Plan, memory: _Memory) -> None:
+        self.node, self.plan, self.memory = node, plan, memory
+        self.loop = Loop.of(node)
+        carried = len(self.loop.first)
+        self.last, self.rows = node.outputs[:carried], node.outputs[carried:]
+        self.sizes = [_elements(kind) for kind in node.types[:carried]]
+        self.row_sizes = [prod(cast("tuple[int, ...]", kind.shape[1:])) for kind in node.types[carried:]]
+        self.counter = flat_buffer("counter", TensorType((1,), _INT64), ALIGNMENT)
+        self.going = flat_buffer("going", TensorType((1,), "bool"), ALIGNMENT)
+        self.ahead = flat_buffer("ahead", TensorType((1,), "bool"), ALIGNMENT)
+        self.slots = [flat_buffer(f"slots{at}", TensorType((2 * size,), kind.dtype), ALIGNMENT)
+                      for at, (size, kind) in enumerate(zip(self.sizes, node.types, strict=False))]
+
+    def statement(self) -> tuple[Stmt, list[Buffer]]:
+        """The whole loop, and the memory that it works in beside the arena."""
+        values = self.memory.values
+        begin = [_copied(slot, 0, values[name], 0, size)
+                 for slot, name, size in zip(self.slots, self.loop.first, self.sizes, strict=True)]
+        run, ran = self._until_false() if self.loop.condition else self._counted()
+        end = [_copied(values[name], 0, slot, (ran % 2) * size, size)
+               for slot, name, size in zip(self.slots, self.last, self.sizes, strict=True)]
+        if self.loop.condition or self.loop.trips:
+            end += [self._zeros(values[name], ran * size, self._rows_left(ran) * size)
+                    for name, size in zip(self.rows, self.row_sizes, strict=True)]
+        return Seq((*begin, *run, *end)), [self.counter, self.going, self.ahead, *self.slots]
+
+    def _rows_left(self, ran: Expr) -> Expr:
+        return _number(self.loop.count or 0) - ran
+
+    def _most(self) -> Expr | None:
+        """How many iterations run at most; None where nothing is said."""
+        limits: list[Expr] = [] if self.loop.count is None else [_number(self.loop.count)]
+        if self.loop.trips:
+            limits.append(ops.maximum(_first(self.memory.values[self.loop.trips]), _number(0)))
+        return None if not limits else limits[0] if len(limits) == 1 else ops.minimum(*limits)
+
+    def _iteration(self, i: Expr) -> Stmt:
+        """The kernels of one iteration."""
+        values, g = self.memory.values, self.plan.graph
+        now = [Place(slot).moved(i % 2, size) for slot, size in zip(self.slots, self.sizes, strict=True)]
+        after = [Place(slot).moved(1 - i % 2, size) for slot, size in zip(self.slots, self.sizes, strict=True)]
+        rows = [Place(values[name]).moved(i, size) for name, size in zip(self.rows, self.row_sizes, strict=True)]
+        given = [Place(self.counter), *now, *(Place(values[name]) for name in self.loop.values)]
+        results = [*([Place(self.ahead)] if self.loop.condition else []), *after, *rows]
+        outer = {**dict(zip(g.inputs, given, strict=True)), **dict(zip(g.results.values(), results, strict=True))}
+        return self.plan.calls(outer, self.memory.layouts[0], self.memory.arena)
+
+    def _counted(self) -> tuple[list[Stmt], Expr]:
+        """Every iteration, and how many they are."""
+        i, most = Var("i", DType(_INT64)), self._most()
+        assert most is not None, "a loop without a condition says how often it runs"
+        body = Seq((_stored(self.counter, i), self._iteration(i)))
+        return [For(i, _number(0), most, LoopKind.SERIAL, body)], most
+
+    def _until_false(self) -> tuple[list[Stmt], Expr]:
+        """Iterations until the condition is false, and how many have run."""
+        i, turn, level = (Var(name, DType(_INT64)) for name in ("i", "turn", "level"))
+        most, going = self._most(), _first(self.going)
+        first, ahead = _first(self.memory.values[self.loop.condition]), _first(self.ahead)
+        if most is not None:
+            first, ahead = ops.logical_and(first, _number(0) < most), ops.logical_and(ahead, i + 1 < most)
+        one = LetStmt(i, _first(self.counter), Seq((
+            self._iteration(i), _stored(self.counter, i + 1), _stored(self.going, ahead))))
+        turns = ops.select(going, _number(1) << level, _number(0))
+        levels = For(level, _number(0), _number(_ROUNDS), LoopKind.SERIAL,
+                     For(turn, _number(0), turns, LoopKind.SERIAL, If(going, one)))
+        return [_stored(self.counter, _number(0)), _stored(self.going, first), levels], _first(self.counter)
+
+    @staticmethod
+    def _zeros(buffer: Buffer, begin: Expr, extent: Expr) -> Stmt:
+        e = Var("e", DType(_INT64))
+        return For(e, _number(0), extent, LoopKind.SERIAL, BufferStore(buffer, ops.const(0, str(buffer.dtype)), (begin + e,)))
+
+
+def _copied(target: Buffer, to: Expr | int, source: Buffer, begin: Expr | int, size: int) -> Stmt:
+    e = Var("e", DType(_INT64))
+    return For(e, _number(0), _number(size), LoopKind.SERIAL,
+               BufferStore(target, BufferLoad(source, (begin + e,)), (to + e,)))
+
+
+def _stored(buffer: Buffer, value: Expr) -> Stmt:
+    return BufferStore(buffer, value, (_number(0),))
+
+
+def _first(buffer: Buffer) -> Expr:
+    return BufferLoad(buffer, (_number(0),))
+
+
+def _number(value: int) -> Expr:
+    return ops.const(value, _INT64)
+
+
+def _elements(kind: TensorType) -> int:
+    return prod(cast("tuple[int, ...]", kind.shape))
