@@ -577,5 +577,15 @@ class Reduce(Expr):
     def __post_init__(self) -> None:
         _set(self, "dtype", self.sources[self.value_index].dtype)
 
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """TVM's name for `axes`."""
+        return self.axes
+
+    @property
+    def source(self) -> tuple[Expr, ...]:
+        """TVM's name for `sources`."""
+        return self.sources
+
 
 from . import ops as _ops  # noqa: E402  (the operators above build nodes through it; it needs the nodes)

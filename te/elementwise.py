@@ -63,8 +63,7 @@ def broadcast(
     axis = axes_over(shape, "i")
     values = (_element(operand, axis, shape) if isinstance(operand, Tensor) else operand for operand in operands)
     body, = wrapping(axis, (ops.convert(function(*values)),))
-    same = all(tensor.ndim == len(shape) and all(map(same_extent, tensor.shape, shape)) for tensor in tensors)
-    tag = current_tag() or ("elemwise" if same else "broadcast")
+    tag = current_tag() or ("elemwise" if len(tensors) == 1 else "broadcast")
     return (make or _operation.ComputeOp)(name=f"T_{name}", axis=axis, body=(body,), tag=tag, source=user_source())
 
 

@@ -38,8 +38,9 @@ def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
     """A call of the Python function that tw.register_func has under `name`; see there for what it gets.
 
     args: buffers (whole; those of te.extern's and intrinsics' inputs are read-only to the function), numbers and integer or
-    float expressions, strings. The function is looked for when the kernel is built. dtype: of the integer that it returns;
-    None counts as 0. Raises BadOutsideCall (TW0134) for vectors and bare pointers, and for results that are no such integers.
+    float expressions, strings, and pointers by buffer.access_ptr or buffer.data, which arrive as ctypes.c_void_p: what the
+    function does with an address is its own affair. The function is looked for when the kernel is built. dtype: of the integer
+    that it returns; None counts as 0. Raises BadOutsideCall (TW0134) for vectors, and for results that are no such integers.
     """
     result = DType(dtype)
     if not is_a(name, str) or not name or not result.is_integer or result.bits > 32 or result.lanes > 1:
@@ -53,10 +54,9 @@ def _packed(name: str, arg: Any) -> Expr:
     if isinstance(arg, BufferHandle):
         arg = arg.buffer
     value = packed_array(arg) if isinstance(arg, Buffer) else convert(arg)
-    if value.dtype.lanes > 1 or (value.dtype.kind == "handle" and not isinstance(value, StringImm)
-                                 and not (isinstance(value, Call) and value.name == "packed_array")):
+    if value.dtype.lanes > 1:
         raise BadOutsideCall(f"cannot pass `{value}` to the packed function {name!r}"[:200], called=user_source(),
-                             reason="a Python function takes buffers, numbers and strings, no vectors and no bare pointers",
+                             reason="a Python function takes buffers, pointers into buffers, numbers and strings, no vectors",
                              fix="pass the buffer itself: ins[0]")
     return value
 

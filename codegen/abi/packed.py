@@ -139,6 +139,8 @@ def _parameter(arg: Expr) -> _Parameter:
         return _Parameter((), lambda _: text)
     if isinstance(arg, Call) and arg.name == "packed_array":
         return _array(arg)
+    if arg.dtype.kind == "handle":
+        return _Parameter((ctypes.c_void_p,), lambda given: ctypes.c_void_p(next(given)))
     dtype = numpy_dtype(str(arg.dtype))
     if arg.dtype.is_float:
         return _Parameter((ctypes.c_double,), lambda given: dtype.type(next(given)) if dtype.itemsize < 8 else next(given))

@@ -11,7 +11,24 @@ from importlib import import_module
 
 from ...errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
-from . import arith, contrib, error, ir, nd, relay, runtime, target, te, testing, tir, tir_transform, topi, transform
+from . import (
+    _ffi,
+    arith,
+    container,
+    contrib,
+    error,
+    ir,
+    nd,
+    relay,
+    runtime,
+    target,
+    te,
+    testing,
+    tir,
+    tir_transform,
+    topi,
+    transform,
+)
 from . import nd as ndarray
 from . import tir as expr
 from . import tir as stmt
@@ -83,6 +100,9 @@ from .transform import build_config
 setattr(tir, "transform", tir_transform)  # noqa: B010  (passes are built by the driver, which stands above tir)
 sys.modules[f"{tir.__name__}.transform"] = tir_transform
 
+setattr(ir, "container", container)  # noqa: B010  (its names stand on tir, which knows nothing of it)
+sys.modules[f"{ir.__name__}.container"] = container
+
 __version__ = "0.19.0"
 """The release of TVM whose names these are."""
 
@@ -107,10 +127,10 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build",
+    "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "_ffi", "abs", "all", "any", "arith", "build",
     "build_config", "call_extern", "call_llvm_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil",
     "comm_reducer",
-    "compute", "const", "context", "contrib", "convert", "cos", "cpu", "create_schedule", "cuda", "decl_buffer",
+    "compute", "const", "container", "context", "contrib", "convert", "cos", "cpu", "create_schedule", "cuda", "decl_buffer",
     "decl_tensor_intrin", "device", "div", "erf", "error", "exp", "expr", "extern", "floor", "floordiv", "floormod", "fmod",
     "get_global_func", "gpu", "hybrid", "if_then_else", "indexdiv", "indexmod", "ir", "ir_builder", "isnan", "likely", "log",
     "log10", "log2", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint", "placeholder",

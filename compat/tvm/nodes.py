@@ -65,21 +65,27 @@ class Attr(_Named, stmt.Attr):
 
 
 class Seq(_Named, stmt.Seq):
-    """Statements one after another: seq."""
+    """Statements one after another: seq, and each by its number."""
 
     __slots__ = ()
 
     @property
     def seq(self) -> tuple[Stmt, ...]: return self.body
+    def __getitem__(self, at: int) -> Stmt: return self.body[at]
+    def __len__(self) -> int: return len(self.body)
 
 
 class Allocate(_Named, stmt.Allocate):
-    """Memory: buffer_var."""
+    """Memory: buffer_var, extents, dtype."""
 
     __slots__ = ()
 
     @property
     def buffer_var(self) -> Buffer: return self.buffer
+    @property
+    def extents(self) -> tuple[Expr, ...]: return self.buffer.shape
+    @property
+    def dtype(self) -> str: return str(self.buffer.dtype)
 
 
 class BufferStore(_Named, stmt.BufferStore):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import is_sequence
+from ...arguments import is_a, is_sequence
 from ...ir import ops as _ops
 from ...ir.dtype import DType as DataType
 from ...ir.expr import Expr, StringImm
@@ -16,6 +16,7 @@ from ...ir.packed import find_func, registered_names
 from ...ir.packed import register_func as _register
 from ...te import Tensor
 from . import nd as ndarray
+from .container import Map
 from .driver import Module, load_module
 from .nd import NDArray, cpu, cuda, device
 
@@ -56,6 +57,8 @@ def convert(value: Any) -> Any:
     """A Python value as TVM hands it to its functions: numbers and strings as expressions, lists item by item."""
     if is_sequence(value):
         return [convert(item) for item in value]
+    if is_a(value, dict):
+        return Map({key: convert(item) for key, item in value.items()})
     if isinstance(value, str):
         return StringImm(value)
     return value if isinstance(value, (Expr, Tensor)) or callable(value) else _ops.convert(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...ir import expr, stmt, visit
+from ...ir import expr, ops, stmt, visit
 from ...ir.expr import Expr, Node, Var
 from ...ir.transform import transform
 from .nodes import theirs
@@ -53,5 +53,5 @@ def _node(name: str) -> type:
 
 
 def substitute(node: Node, vmap: Mapping[Var, Expr]) -> Any:
-    """The node with variables replaced."""
-    return theirs(visit.substitute(node, vmap))
+    """The node with variables replaced, by expressions or numbers."""
+    return theirs(visit.substitute(node, {var: ops.cast(ops.convert(value), var.dtype) for var, value in vmap.items()}))

@@ -20,7 +20,7 @@ from ...ir import stmt as _stmt
 from ...ir.accesses import written_buffers
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType as _DType
-from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IterVar, Let, Node, ProducerLoad, Ramp, Reduce, Shuffle
+from ...ir.expr import Broadcast, BufferLoad, Call, Expr, Let, Node, ProducerLoad, Ramp, Reduce, Shuffle
 from ...ir.stmt import Evaluate, Function, LetStmt, Stmt
 from ...ir.transform import transform as _transform
 from ...ir.visit import substitute as _substitute
@@ -202,6 +202,21 @@ IntImm, FloatImm = _constructor(_expr.IntImm, _int_imm), _constructor(_expr.Floa
 StringImm = _expr.StringImm
 Cast, Select = _constructor(_expr.Cast, _cast), _constructor(_expr.Select, _select)
 Not = _constructor(_expr.Not, _ops.logical_not)
+
+
+def _iter_var(dom: Any, var: Any, iter_type: int = 0, thread_tag: str = "") -> Any:
+    """An iteration variable over a range (None: open), of one of TVM's kinds."""
+    name = var if isinstance(var, str) else var.name
+    domain = dom if dom is None or isinstance(dom, _expr.Range) else _expr.Range(*map(_ops.convert, dom))
+    dtype = _DType("int32") if domain is None else domain.extent.dtype
+    return _expr.IterVar(name, dtype, domain, _ITER_KINDS.get(iter_type, "opaque"), thread_tag)
+
+
+_ITER_KINDS: dict[int, _expr.IterKind] = {0: "data", 1: "thread", 2: "reduce", 3: "ordered"}
+IterVar = _constructor(_expr.IterVar, _iter_var)
+for _at, _name in enumerate(("DataPar", "ThreadIndex", "CommReduce", "Ordered", "DimInfo", "Unrolled", "Vectorized", "Parallelized",
+                             "Tensorized")):
+    setattr(IterVar, _name, _at)
 
 
 _KINDS = tuple(_stmt.LoopKind)[:4]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...errors import InternalError, user_source
 from ...ir.expr import IterVar, Var
@@ -19,7 +19,7 @@ from .records import Record
 from .stage import Stage
 from .symbols import free_symbols
 
-__all__ = ["Schedule", "create_schedule"]
+__all__ = ["Schedule", "create_schedule", "operations_of"]
 
 
 def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
@@ -27,6 +27,11 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 
     ops: the outputs, as an operation, a tensor, or a list of these. Raises NothingToSchedule (TW0224).
     """
+    return Schedule(operations_of(ops))
+
+
+def operations_of(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> list[Operation]:
+    """The operations that a schedule is created for, each once. Raises NothingToSchedule (TW0224)."""
     given = list(ops) if isinstance(ops, Iterable) and not isinstance(ops, (Operation, Tensor)) else [ops]
     outputs: dict[Operation, None] = {}
     for each in given:
@@ -40,7 +45,7 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
     if not outputs:
         raise NothingToSchedule("cannot create a schedule", reason="no operation was given", called=user_source(),
                                 fix="te.create_schedule(C.op), C being what te.compute returned")
-    return Schedule(list(outputs))
+    return list(outputs)
 
 
 class Compound:
@@ -78,12 +83,17 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     cache_write or rfactor took away, with what to say of them, the latest last. groups: what create_group made. decisions: what
     rules chose for it, where they made it: `plan` tells. compounds: the compound primitives that are under way, the outermost
     first. losses: what primitives have done for good to the order in which terms are added, in words.
+
+    STAGE, GROUP: what its stages and groups are; a façade has subclasses with further names.
     """
+
+    STAGE: ClassVar[type[Stage]] = Stage
+    GROUP: ClassVar[type[Group]] = Group
 
     def __init__(self, outputs: list[Operation]) -> None:
         self.outputs = outputs
         results = set(outputs)
-        self.stages = [Stage(op, self, op in results) for op in producers_first(outputs)]
+        self.stages = [self.STAGE(op, self, op in results) for op in producers_first(outputs)]
         self.stage_map: dict[Operation, Stage] = {stage.origin_op: stage for stage in self.stages}
         self.retired: list[tuple[IterVar, str]] = []
         self.groups: list[Group] = []
@@ -183,7 +193,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def insert_stage(self, place: int, op: Operation, beside: Stage) -> Stage:
         """A new stage for `op` at `place` in stages, of the group that `beside` belongs to."""
-        stage = Stage(op, self)
+        stage = self.STAGE(op, self)
         stage.group = beside.group
         self.stages.insert(place, stage)
         self._places = {}
@@ -276,7 +286,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     def copy(self) -> Schedule:
         """A schedule of its own with the same stages, axes and records."""
         self.refresh()  # both are to have the same operations
-        twin = Schedule.__new__(Schedule)
+        twin = type(self).__new__(type(self))
         twin.outputs, twin.retired, twin.decisions = self.outputs, list(self.retired), self.decisions
         twin._records, twin._threads = list(self._records), list(self._threads)
         twin._symbols = None if self._symbols is None else list(self._symbols)
@@ -284,7 +294,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         stages = {id(stage): stage.copied(twin) for stage in self.stages}
         twin.stages = list(stages.values())
         twin.stage_map = {op: stages[id(stage)] for op, stage in self.stage_map.items()}
-        twin.groups = [Group(twin, None) for _ in self.groups]
+        twin.groups = [self.GROUP(twin, None) for _ in self.groups]
         groups = {id(old): new for old, new in zip(self.groups, twin.groups, strict=True)}
         for old, new in zip(self.groups, twin.groups, strict=True):
             new.restore((None if old.outer is None else groups[id(old.outer)], old.own_placement))

@@ -264,7 +264,7 @@ class Stage(StagePrimitives):
 
     def copied(self, schedule: Schedule) -> Stage:
         """The same stage for a copy of its schedule, without its links; attach_stage still is the original's."""
-        twin = Stage.__new__(Stage)
+        twin = type(self).__new__(type(self))
         twin.restore(self.saved())
         twin.schedule, twin.readers, twin.placed = schedule, {}, {}
         return twin

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from ...ir.expr import IterVar, ProducerLoad
+from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...ir.visit import walk
 from ...te.operation import Operation
 from ..model.schedule import Schedule
@@ -24,13 +24,14 @@ def is_injective(op: Operation) -> bool:
 
 
 def is_broadcast(op: Operation) -> bool:
-    """Whether everything is read at some of the axes, in their order: A[i], A[j] or A[i, j], but not A[j, i]."""
+    """Whether everything is read at some of the axes, in their order, or at constants: A[i], A[0, j], but not A[j, i]."""
     return is_injective(op) and all(_ascending(op, load) for load in _loads(op))
 
 
 def is_elementwise(op: Operation) -> bool:
     """Whether everything is read at exactly the axes: A[i, j]."""
-    return is_broadcast(op) and all(len(load.indices) == len(op.axis) for load in _loads(op))
+    return is_broadcast(op) and all(sum(isinstance(index, IterVar) for index in load.indices) == len(op.axis) == len(load.indices)
+                                    for load in _loads(op))
 
 
 def _loads(op: Operation) -> Iterator[ProducerLoad]:
@@ -39,7 +40,7 @@ def _loads(op: Operation) -> Iterator[ProducerLoad]:
 
 def _ascending(op: Operation, load: ProducerLoad) -> bool:
     places = {axis: at for at, axis in enumerate(op.axis)}
-    order = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices]
+    order = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices if not isinstance(index, IntImm)]
     return all(place >= 0 for place in order) and all(a < b for a, b in pairwise(order))
 
 
@@ -56,7 +57,7 @@ def AutoInlineElemWise(schedule: Schedule) -> None:
 
 
 def AutoInlineBroadcast(schedule: Schedule) -> None:
-    """Inline the stages that read everything at some of their axes, in order."""
+    """Inline the stages that read everything at some of their axes, in order, or at constants."""
     _auto_inline(schedule, is_broadcast)
 
 

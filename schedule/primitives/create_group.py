@@ -86,7 +86,7 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
     _check_placed_within(moved, members)
     schedule.record("create_group", outputs=tuple(stage.op.output(0) for stage in ends),
                     inputs=tuple(stage.op.output(0) for stage in begins), include_inputs=bool(include_inputs))
-    group = Group(schedule, outer)
+    group = schedule.GROUP(schedule, outer)
     schedule.groups.append(group)
     for member in moved:
         if isinstance(member, Group):

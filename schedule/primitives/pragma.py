@@ -20,7 +20,7 @@ from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
 from .trials import each_loop
 
-__all__ = ["pragma"]
+__all__ = ["KEYS", "pragma"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,12 @@ _SWITCH = _Key(lambda value: value is None or isinstance(value, (bool, int)), No
 _COUNT = _Key(lambda value: isinstance(value, int) and value >= 0, 16)
 _TEXT = _Key(lambda value: isinstance(value, str) and bool(value.strip()), "the text that defines the functions")
 
-_KEYS = {
+KEYS = {
     "auto_unroll_max_step": _COUNT, "unroll_explicit": _Key(_COUNT.takes, True),
     "parallel_launch_point": _SWITCH, "parallel_stride_pattern": _SWITCH, "parallel_barrier_when_finish": _SWITCH,
     NONTEMPORAL: _SWITCH, SKIP: _SWITCH, IMPORT_LLVM: _TEXT, IMPORT_C: _TEXT,
 }
+"""What passes read."""
 
 _FOREIGN = {
     "axis": AXIS, "pragma_value": either(NOTHING, FLAG, integer(0, 4096)), "pragma_type": one_of(
@@ -90,9 +91,9 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
 
     def bad(reason: str, fix: str) -> UnknownPragma:
         return UnknownPragma(headline, reason=reason, declared=stage.op.source, called=user_source(),
-                             loops=outline(stage, [axis]), allowed=", ".join(_KEYS), fix=fix)
+                             loops=outline(stage, [axis]), allowed=", ".join(KEYS), fix=fix)
 
-    known = _KEYS.get(pragma_type) if isinstance(pragma_type, str) else None
+    known = KEYS.get(pragma_type) if isinstance(pragma_type, str) else None
     if known is None:
         raise bad("no pass reads this key", f's[{stage.name}].pragma({axis.name}, "auto_unroll_max_step", 16)')
     plain = pragma_value.value if isinstance(pragma_value, (IntImm, StringImm)) else pragma_value

@@ -6,6 +6,7 @@ import ast
 import builtins
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
 from typing import Any, cast
 
 from ...arguments import as_tuple, is_a
@@ -299,7 +300,8 @@ class ExpressionReader:
                 why, fix = f"{why}, and the index {at} is not known while the script is read", "pass the table as an argument"
             raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=why, fix=fix)
         try:
-            element = value[at]
+            nested = is_a(value, (list, tuple)) and is_a(at, tuple)  # table[0, 1] of a list of lists, as of an array of it
+            element = reduce(operator.getitem, at, value) if nested else value[at]
         except (IndexError, KeyError, TypeError) as error:
             raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=str(error),
                                     fix=f"`{ast.unparse(node.value)}` is {_kind(value)}") from None

@@ -74,6 +74,11 @@ class HybridOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         return self.reads_of(self.body)
 
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """TVM's name for `input_tensors`."""
+        return self.input_tensors
+
     def statement(self) -> Stmt:
         return self.body
 

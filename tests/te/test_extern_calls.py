@@ -219,8 +219,8 @@ def test_a_function_that_nobody_registered() -> None:
 
 def test_what_cannot_be_passed() -> None:
     A = te.placeholder((4,), name="A")
-    with pytest.raises(te_errors.BadOutsideCall, match=r"(?s)TW0134.*takes buffers, numbers and strings.*pass the buffer itself"):
-        te.extern((4,), [A], lambda ins, outs: te.call_packed("f", ins[0].access_ptr("r"), outs[0]))
+    with pytest.raises(te_errors.BadOutsideCall, match=r"(?s)TW0134.*takes buffers, pointers into.*the buffer itself"):
+        te.extern((4,), [A], lambda ins, outs: te.call_packed("f", ins[0].vload(0, "float32x4"), outs[0]))
     with pytest.raises(te_errors.BadOutsideCall, match="needs the function's name, and gives an integer"):
         te.call_packed("f", dtype="float32")
 

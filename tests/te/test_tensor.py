@@ -260,7 +260,7 @@ def test_whole_tensors_with_scalars_of_the_program():
 def test_names_and_tags_of_elementwise_operations():
     A, B = te.placeholder((3, 4), name="A"), te.placeholder((4,), name="B")
     assert [(t.op.name, t.op.tag) for t in (A + A, A * B, te.exp(A), -A, A < B)] == [
-        ("T_add", "elemwise"), ("T_multiply", "broadcast"), ("T_exp", "elemwise"), ("T_negative", "elemwise"),
+        ("T_add", "broadcast"), ("T_multiply", "broadcast"), ("T_exp", "elemwise"), ("T_negative", "elemwise"),
         ("T_less", "broadcast")]
     assert A.astype("float32") is A and A.astype("int8").dtype == "int8"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .... import te as _te
@@ -10,18 +11,18 @@ from ....arguments import is_a
 from ....driver.lower import lower
 from ....ir import Function
 from ....ir.ops import convert
-from ....schedule import Schedule, create_schedule
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
 from ....te import Tensor
 from ..nodes import ours, theirs
 from ..tir import add, div, logaddexp, multiply, subtract
-from . import hybrid, operation, schedule, tag, tensor
-from .schedule import Stage
+from . import operation, schedule, tag, tensor
+from .hybrid import HybridModule  # which makes `hybrid` the one here, not that of our te
+from .stage import Schedule, Stage, create_schedule
 from .tensor import HybridOp
 
 __all__ = [
-    "HybridOp", "Schedule", "Stage", "add", "convert", "create_prim_func", "create_schedule", "decl_tensor_intrin", "div", "extern",
-    "hybrid", "logaddexp", "multiply", "operation", "schedule", "subtract", "tag", "tensor",
+    "HybridModule", "HybridOp", "Schedule", "Stage", "add", "comm_reducer", "convert", "create_prim_func", "create_schedule",
+    "decl_tensor_intrin", "div", "extern", "logaddexp", "multiply", "operation", "schedule", "subtract", "tag", "tensor",
 ]
 __all__ += _te.__all__
 
@@ -30,6 +31,11 @@ def create_prim_func(ops: Any) -> Function:
     """The loops of tensors in call order (inputs, then outputs), unscheduled: tvm.build takes it."""
     computed = [each.op for each in ops if isinstance(each, Tensor) and not each.op.is_passed]
     return theirs(lower(create_schedule(computed), list(ops)))
+
+
+def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Any:
+    """As te.comm_reducer. Called with values alone, it combines them."""
+    return replace(_te.comm_reducer(fcombine, fidentity, name), elementwise=True)
 
 
 def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:

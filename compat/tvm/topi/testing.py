@@ -12,11 +12,13 @@ from ....arguments import as_list, is_sequence
 from ....autoschedule.scheduler import schedule
 from ....schedule import Schedule
 from ..target import Target
+from . import nn
 
 __all__ = [
     "adaptive_pool", "batch_matmul", "conv1d_ncw_python", "conv2d_hwcn_python", "conv2d_nchw_python", "conv2d_nhwc_python",
     "conv3d_ncdhw_python", "depth_to_space_python", "depthwise_conv2d_python_nchw", "depthwise_conv2d_python_nhwc", "dilate_python",
-    "dispatch", "gather_nd_python", "gather_python", "get_broadcast_schedule", "get_elemwise_schedule", "get_injective_schedule",
+    "dispatch", "gather_nd_python", "gather_python", "get_broadcast_schedule", "get_conv2d_nchw_implement",
+    "get_elemwise_schedule", "get_injective_schedule",
     "get_reduce_schedule", "l2_normalize_python", "layer_norm_python", "log_softmax_python", "lrn_python", "one_hot",
     "poolnd_python", "sequence_mask", "softmax_python", "space_to_depth_python", "strided_slice_python", "upsampling_python",
 ]
@@ -35,6 +37,11 @@ def get_injective_schedule(target: Any) -> Callable[[Any], Schedule]:
 
 
 get_broadcast_schedule = get_elemwise_schedule = get_reduce_schedule = get_injective_schedule
+
+
+def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable[[Any], Schedule]]:
+    """The convolution over NCHW, and the schedule of what it is computed for."""
+    return nn.conv2d_nchw, get_injective_schedule(target)
 
 
 def dispatch(target: Any, dispatch_map: Any) -> Any:

@@ -107,6 +107,6 @@ def test_older_names_and_places() -> None:
     assert tvm.topi is topi and top_level.nn is topi.nn and top_level.sum is topi.sum
     assert topi.util is topi.utils
     A = te.placeholder((3,), name="A")
-    assert topi.broadcast_add(A, A).op.tag == "elemwise" and "sum" in dir(topi)
+    assert topi.broadcast_add(A, A).op.tag == "broadcast" and "sum" in dir(topi)
     with pytest.raises(AttributeError, match="topi has no sumo"):
         _ = topi.sumo

@@ -1,0 +1,124 @@
+"""Schedules whose stages, groups and notes about axes have TVM's names beside ours.
+
+They are subclasses of ours. A schedule that a rule of ours made has our names alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from ....ir.expr import Expr, IterVar, StringImm
+from ....ir.ops import const
+from ....schedule.model.attributes import AttachType, IterAttr
+from ....schedule.model.group import Group as _Group
+from ....schedule.model.schedule import Schedule as _Schedule
+from ....schedule.model.schedule import operations_of
+from ....schedule.model.stage import Stage as _Stage
+from ....schedule.primitives.pragma import KEYS
+from ....te.tensor_intrin import TensorIntrin
+from ..tir import IterVar as Kinds
+
+__all__ = ["Group", "Schedule", "Stage", "create_schedule"]
+
+_NUMBERS = {"root": 1, "inline": 2, "inlined": 3, "at": 4}
+_ITER_TYPES: dict[str, int] = {"serial": Kinds.DataPar, "thread": Kinds.ThreadIndex, "unrolled": Kinds.Unrolled,
+                               "vectorized": Kinds.Vectorized, "parallel": Kinds.Parallelized, "tensorized": Kinds.Tensorized}
+
+
+class _AttachType(str):
+    """Where a stage is computed: our word, which also equals TVM's number for it."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return other == _NUMBERS[str(self)] if isinstance(other, int) else str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __int__(self) -> int:
+        return _NUMBERS[str(self)]
+
+
+class _Notes(IterAttr):
+    """What is noted about an axis: iter_type, pragma_keys, pragma_values, tensor_intrin."""
+
+    @property
+    def iter_type(self) -> int: return _ITER_TYPES[self.kind]
+    @property
+    def pragma_keys(self) -> list[StringImm]: return [StringImm(key) for key, _ in self.pragmas]
+    @property
+    def pragma_values(self) -> list[Expr | None]: return [value for _, value in self.pragmas]
+    @property
+    def tensor_intrin(self) -> TensorIntrin | None: return self.intrinsic
+
+
+class _NotesByAxis(dict[IterVar, IterAttr]):
+    """The notes of a stage, each with TVM's names."""
+
+    def __setitem__(self, axis: IterVar, attr: IterAttr) -> None:
+        super().__setitem__(axis, attr if isinstance(attr, _Notes) else _Notes(
+            attr.kind, attr.bind_thread, attr.pragmas, attr.storage_align, attr.notes, attr.intrinsic))
+
+
+class Stage(_Stage):
+    """A stage: attach_type also is TVM's number, iter_var_attrs have iter_type, and pragmas that no pass reads are kept."""
+
+    __slots__ = ("_notes",)
+
+    @property
+    def iter_var_attrs(self) -> dict[IterVar, IterAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What is noted about axes."""
+        return self._notes
+
+    @iter_var_attrs.setter
+    def iter_var_attrs(self, attrs: dict[IterVar, IterAttr]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._notes = _NotesByAxis()
+        for axis, attr in attrs.items():
+            self._notes[axis] = attr
+
+    @property
+    def attach_type(self) -> AttachType:
+        """"root", "at", "inline" or "inlined", which equal 1, 4, 2 and 3."""
+        return cast("AttachType", _AttachType(self.placement.type))
+
+    def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+        """As ours. "vectorize", "unroll" and "parallel" are the primitives; a key that no pass reads is kept, without effect."""
+        if pragma_type in ("vectorize", "unroll", "parallel"):
+            getattr(self, pragma_type)(axis)
+        elif pragma_type in KEYS:
+            super().pragma(axis, pragma_type, pragma_value)
+        else:
+            noted = (pragma_type, const(1) if pragma_value is None else pragma_value)
+            self.annotate(axis, pragmas=(*(pair for pair in self.attr(axis).pragmas if pair[0] != pragma_type), noted))
+
+
+class Group(_Group):
+    """A group: the group around it, the stage that it is computed at, and how many stages and groups lie in it."""
+
+    __slots__ = ()
+
+    @property
+    def group(self) -> _Group | None: return self.outer
+    @property
+    def attach_stage(self) -> _Stage | None: return self.placement.stage
+    @property
+    def attach_type(self) -> AttachType: return cast("AttachType", _AttachType(self.placement.type))
+
+    @property
+    def num_child_stages(self) -> int:
+        """The stages and groups that lie in it, those of groups within it left out."""
+        return len(self.members) + sum(other.outer is self for other in self.schedule.groups)
+
+
+class Schedule(_Schedule):
+    """A schedule whose stages and groups have TVM's names too."""
+
+    STAGE: ClassVar[type[_Stage]] = Stage
+    GROUP: ClassVar[type[_Group]] = Group
+
+
+def create_schedule(ops: Any) -> Schedule:
+    """As te.create_schedule."""
+    return Schedule(operations_of(ops))
