@@ -5,7 +5,7 @@ Python prepares one function while LLVM, which does not hold the interpreter's l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,10 +20,12 @@ from ..codegen.export.library import Exporter
 from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
+from ..ir.buffer import Buffer
+from ..ir.expr import BufferLoad, Node
 from ..ir.passes.common.options import with_options
 from ..ir.passes.common.runner import environment_watchers
 from ..ir.stmt import Function
-from ..ir.visit import deep_recursion
+from ..ir.visit import deep_recursion, rewrite
 from ..runtime.abi import ITEM_BYTES
 from ..runtime.diagnose import kernel_failure
 from ..runtime.kernel import Kernel, make_kernel
@@ -35,7 +37,7 @@ from .cache.kernels import code_of
 from .cache.lookup import Place, find_place
 from .cache.store import Entry
 from .compile import BuildItem, Request, lowered_programs
-from .lower import evidence_of
+from .lower import evidence_of, function_of
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -70,14 +72,16 @@ class Linked:
 
 def build_linked(
     parts: Mapping[str, Sequence[Tensor]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
+    tuned: str | PathLike[str] | Database | None = None, exact: bool = False, over: Collection[str] = (),
 ) -> Linked:
     """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names: in
-    `parts`, tensors, inputs then outputs, and in `inner`, each behind those that it calls. target: of this machine. Raises what
-    tw.build raises."""
+    `parts`, tensors, inputs then outputs, and in `inner`, each behind those that it calls. over: the names of those parts whose one
+    output is put over the last of the inputs, which is read element by element and passed once, as the output. target: of this
+    machine. Raises what tw.build raises."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
-        modules = _compiled(_requests(parts, target, options, tuned, exact))
-        workspaces = {name: _workspaces(code[1][0], len(parts[name])) for name, code in zip(parts, modules, strict=True)}
+        modules = _compiled(_requests(parts, target, options, tuned, exact, over))
+        workspaces = {name: _workspaces(code[1][0], len(parts[name]) - (name in over))
+                      for name, code in zip(parts, modules, strict=True)}
         addresses = {name: code[0].address(kernel_symbol(name)) for name, code in zip(parts, modules, strict=True)}
         for name, function in inner.items():
             request = _inner_request(name, function, workspaces, target, options)
@@ -94,13 +98,14 @@ def build_linked(
 
 def export_linked(
     parts: Mapping[str, Sequence[Tensor]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
+    tuned: str | PathLike[str] | Database | None = None, exact: bool = False, over: Collection[str] = (),
 ) -> Exporter:
     """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
-        prepared = [_prepared(request) for request in _requests(parts, target, options, tuned, exact)]
+        prepared = [_prepared(request) for request in _requests(parts, target, options, tuned, exact, over)]
         called = [program for each in prepared for program in each.programs]
-        workspaces = {name: _workspaces(program.signature, len(parts[name])) for name, program in zip(parts, called, strict=True)}
+        workspaces = {name: _workspaces(program.signature, len(parts[name]) - (name in over))
+                      for name, program in zip(parts, called, strict=True)}
         for name, function in inner.items():
             called += _prepared(_inner_request(name, function, workspaces, target, options)).programs
             workspaces[name] = _workspaces(called[-1].signature, function.given)
@@ -117,10 +122,25 @@ def _inner_request(
 
 def _requests(
     parts: Mapping[str, Sequence[Tensor]], target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None, exact: bool,
+    tuned: str | PathLike[str] | Database | None, exact: bool, over: Collection[str],
 ) -> list[Request]:
-    return [Request((BuildItem(name, tuned_program(tensors, target, tuned, exact)),), target, options, True, exact, True)
+    def program(name: str, tensors: Sequence[Tensor]) -> Any:
+        made = tuned_program(tensors, target, tuned, exact)
+        return _put_over(function_of(made, None, name, target, exact)) if name in over else made
+
+    return [Request((BuildItem(name, program(name, tensors)),), target, options, True, exact, True)
             for name, tensors in parts.items()]
+
+
+def _put_over(function: Function) -> Function:
+    """The function with its output in the memory of the input before it."""
+    *rest, under, result = function.params
+    assert isinstance(under, Buffer) and isinstance(result, Buffer), "functions of tensors have buffers"
+
+    def rule(node: Node) -> Node | None:
+        return replace(node, buffer=result) if isinstance(node, BufferLoad) and node.buffer is under else None
+
+    return replace(function, params=(*rest, result), body=rewrite(function.body, rule))
 
 
 def _workspaces(signature: Signature, given: int) -> tuple[int, ...]:

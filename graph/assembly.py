@@ -30,6 +30,7 @@ class Assembly:
         self._constants: dict[str, Param] = {}
         self._nodes: list[Node] = []
         self._results: dict[str, str] = {}
+        self._state: dict[str, str] = {}
 
     def input(self, name: str, shape: Sequence[Any], dtype: object = "float32") -> str:
         """An input; its extents are numbers, or the names of symbols. The value's name. Raises BadGraph (TW0901)."""
@@ -83,9 +84,24 @@ class Assembly:
             raise BadGraph(f"graph {self.name} has two outputs {name!r}"[:300], called=user_source(), fix="another name")
         self._results[name] = value
 
+    def state(self, past: str, present: str) -> None:
+        """Makes an input and an output one buffer, which a call updates in place: both are of one type, and neither is part of
+        another such pair. Raises BadGraph (TW0901)."""
+        wrong = f"there is no input {past!r}" if past not in self._inputs else \
+            f"there is no output {present!r}" if present not in self._results else \
+            f"{past!r} is {self._inputs[past]}, and {present!r} {self.types[self._results[present]]}" \
+            if self._inputs[past] != self.types[self._results[present]] else \
+            "one of them is state already" if past in self._state or present in self._state.values() else ""
+        if wrong:
+            raise BadGraph(f"graph {self.name} cannot keep {past!r} and {present!r} in one buffer"[:300], reason=wrong[:300],
+                           called=user_source(), allowed=f"inputs {', '.join(self._inputs)}; outputs {', '.join(self._results)}",
+                           fix='state={"past": "present"}: an input, and the output of its shape and dtype that follows it')
+        self._state[past] = present
+
     def parts(self) -> Parts:
         """What was added so far."""
-        return Parts(self.name, dict(self._inputs), dict(self._constants), tuple(self._nodes), dict(self._results))
+        return Parts(self.name, dict(self._inputs), dict(self._constants), tuple(self._nodes), dict(self._results),
+                     dict(self._state))
 
     def fresh(self, count: int) -> list[str]:
         """Names that no value has."""

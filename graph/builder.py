@@ -21,5 +21,4 @@ class Builder(Assembly):
 
     def graph(self) -> Graph:
         """The graph of what was added so far."""
-        parts = self.parts()
-        return Graph(parts.name, parts.inputs, parts.constants, parts.nodes, parts.results)
+        return Graph.of(self.parts())

@@ -57,7 +57,7 @@ def export_graph(
         layouts.append(plan.layout(workspaces))
         return plan.main(layouts[-1], places)
 
-    exporter = export_linked(plan.kernels(), functions_of(plan), caller, target, options, tuned, exact)
+    exporter = export_linked(plan.kernels(), functions_of(plan), caller, target, options, tuned, exact, plan.over)
     place = Path(path)
     stem = place.stem.removeprefix("lib") or place.stem
     name = library_identifier(stem)

@@ -34,9 +34,14 @@ class Graph(Parts):
     `str(g)` is its text, which tw.graph.parse reads. It never changes: a Builder makes a new one.
     """
 
+    @staticmethod
+    def of(parts: Parts) -> Graph:
+        """The graph of these parts."""
+        return Graph(parts.name, parts.inputs, parts.constants, parts.nodes, parts.results, parts.state)
+
     def run(self, *arrays: Any, **named: Any) -> list[NDArray[Any]]:
-        """The outputs for these inputs (in order, or by name), node by node by the reference: slow, and the oracle for what is
-        built. Raises BadGraphInput (TW0906), UnboundParam (TW0907)."""
+        """The outputs, state among them, for these inputs (in order, or by name), node by node by the reference: slow, and the
+        oracle for what is built. Raises BadGraphInput (TW0906), UnboundParam (TW0907)."""
         return run(self, arrays, named)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -48,7 +53,7 @@ class Graph(Parts):
         """The graph after these passes, which run in this order, and again until none of them changes anything; without names,
         after those that tw.build runs, with a node for each kernel. tw.graph.PASSES lists them. Raises UnknownPass (TW0914)."""
         made = transformed(self, passes_named(names)) if names else grouped(self)
-        return self if made is self else Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+        return self if made is self else Graph.of(made)
 
     def gradient(self, of: str, wrt: str | Sequence[str]) -> Graph:
         """The graph with gradients as further outputs, grad_NAME for each value of `wrt`.

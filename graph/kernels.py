@@ -4,34 +4,47 @@ A kernel is a tree of nodes with one at its root, whose values alone leave it: a
 else does, as long as it is elementwise or moves elements, and there is one heavy node among them at most. So tails are fused into
 the heavy operator before them, which topi.schedule then does within the kernel.
 
+A result that is to lie in the memory of an input is stored there where the kernel can be computed so: element by element, or only
+what changes.
+
 Kernels are keyed by their structure: operators, attributes, and types of what they read, in order. Equal layers share one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import te
 from ..ir.visit import deep_recursion
 from .node import Node, Parts
-from .operators import declared, row_of
+from .operators import IN_PLACE, declared, row_of
 from .printer import attribute_text, graph_text
 from .types import TensorType, extents
 
-__all__ = ["Step", "declared_kernel", "is_heavy", "steps_of"]
+__all__ = ["Step", "declared_kernel", "is_heavy", "step_of", "step_over", "steps_of"]
 
 _MOST_NODES = 16
 
 
 @dataclass(frozen=True)
 class Step:
-    """A kernel at its place in the graph: the values that it reads and that it gives, by name. Equal keys, equal kernels."""
+    """A kernel at its place in the graph: the values that it reads and that it gives, by name. Equal keys, equal kernels.
+
+    over: the value in whose memory its result is put, if any, which is then none of the inputs. It was read there element by
+    element, or, where `stores_part` holds, what does not change of it stays.
+    """
 
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     key: str
+    over: str = ""
+
+    @property
+    def stores_part(self) -> bool:
+        """Whether the kernel stores only what changes."""
+        return bool(self.over) and self.nodes[-1].operator in IN_PLACE
 
 
 def steps_of(g: Parts) -> list[Step]:
@@ -53,7 +66,7 @@ def steps_of(g: Parts) -> list[Step]:
                     del roots[name]
         group[node.outputs[0]] = members
         roots[node.outputs[0]] = None
-    return [_step(tuple(group[root]), types) for root in roots]
+    return [step_of(tuple(group[root]), types) for root in roots]
 
 
 def is_heavy(node: Node) -> bool:
@@ -61,7 +74,18 @@ def is_heavy(node: Node) -> bool:
     return bool(node.bodies) or row_of(node.operator).fusion == "heavy"
 
 
-def _step(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:
+def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | None:
+    """The same step with its result in the memory of a value that it reads; None where it cannot be computed there."""
+    last = step.nodes[-1]
+    part = len(step.nodes) == 1 and last.operator in IN_PLACE and last.inputs[0] == value and value not in last.inputs[1:]
+    whole = all(not node.bodies and row_of(node.operator).fusion == "elementwise" for node in step.nodes)
+    if len(step.outputs) != 1 or types[step.outputs[0]] != types[value] or not (part or whole):
+        return None
+    at = step.inputs.index(value)
+    return replace(step, inputs=(*step.inputs[:at], *step.inputs[at + 1:]), over=value, key=f"in place of i{at}\n{step.key}")
+
+
+def step_of(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:
     inner = {name for node in members for name in node.outputs}
     inputs = tuple(dict.fromkeys(name for node in members for name in node.inputs if name and name not in inner))
     numbers = {name: f"i{at}" for at, name in enumerate(inputs)}
@@ -77,11 +101,17 @@ def _step(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:
 
 
 def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor]:
-    """The kernel as tensors: what it reads, then what it gives."""
-    given = {name: te.placeholder(extents(types[name].shape), types[name].dtype, name=f"x{at}")
-             for at, name in enumerate(step.inputs)}
+    """The kernel as tensors: what it reads, then what it gives; where that lies over a value that is read whole, this is the last
+    of what it reads."""
+    read = (*step.inputs, step.over) if step.over and not step.stores_part else step.inputs
+    given = {name: te.placeholder(extents(types[name].shape), types[name].dtype, name=f"x{at}") for at, name in enumerate(read)}
     values: dict[str, te.Tensor] = dict(given)
     with deep_recursion():
+        if step.stores_part:
+            node, = step.nodes
+            stored = IN_PLACE[node.operator](extents(types[step.over].shape), types[step.over].dtype,
+                                             *(values[name] for name in node.inputs[1:]), **node.attributes)
+            return [*given.values(), stored]
         for node in step.nodes:
             results = declared(row_of(node.operator), [values[name] if name else None for name in node.inputs], node.attributes)
             values.update(zip(node.outputs, results, strict=True))

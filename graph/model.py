@@ -58,8 +58,16 @@ class Model:
 
     @property
     def outputs(self) -> dict[str, TensorType]:
-        """The shape and the dtype of each output by its name, in the order in which a call gives them."""
-        return self._graph.outputs
+        """The shape and the dtype of each output by its name, in the order in which a call gives them. What follows state is none
+        of them: it is in the memory of the input."""
+        state = set(self._graph.state.values())
+        return {name: kind for name, kind in self._graph.outputs.items() if name not in state}
+
+    @property
+    def state(self) -> dict[str, str]:
+        """The inputs that a call updates in place: by an input's name that of the output of the graph which is in its memory
+        afterwards."""
+        return dict(self._graph.state)
 
     @property
     def arena_bytes(self) -> int:
@@ -75,23 +83,25 @@ class Model:
         """The outputs for these inputs, in order or by name: an array for a single output, else a list.
 
         arrays: numpy arrays, or anything with DLPack, of the dtypes and shapes of `inputs`. out: an array, or a list of one for
-        each output, that are written instead of fresh ones. Raises BadGraphInput (TW0906).
+        each output, that are written instead of fresh ones. What is given for state is updated: an array, or a tensor on the CPU,
+        that is compact and may be written. Raises BadGraphInput (TW0906).
         """
         program, given, results = self._bound(arrays, named, out)
         self._run(program, given, results)
         return results[0] if len(results) == 1 else results
 
     def time(self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
-        """Seconds a call, measured as Kernel.time does. Raises BadGraphInput (TW0906), WrongTiming (TW0524)."""
-        program, given, results = self._bound(arrays, named, None)
+        """Seconds a call, measured as Kernel.time does; state that is given stays as it is. Raises BadGraphInput (TW0906),
+        WrongTiming (TW0524)."""
+        program, given, results = self._bound(arrays, named, None, keeps=True)
         arena = self._arena(program)[:program.arena_bytes]
         return program.main.time(*given, *results, arena, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def profile(self, *arrays: Any, **named: Any) -> Profile:
         """Where the time of a call goes: for each kernel, in order, its time, its share, the rates of its operations and of the
-        bytes that it reads and gives, what it gives, and the nodes that it is made of. `print` shows a table. Raises
-        BadGraphInput (TW0906)."""
-        program, given, results = self._bound(arrays, named, None)
+        bytes that it reads and gives, what it gives, and the nodes that it is made of. `print` shows a table. State that is given
+        stays as it is. Raises BadGraphInput (TW0906)."""
+        program, given, results = self._bound(arrays, named, None, keeps=True)
         arena = self._arena(program)
         self._arenas.append(arena)
         return profile_of(program, given, results, arena)
@@ -117,8 +127,14 @@ class Model:
         target, options, tuned, exact = self._how
         return export_graph(self._graph, path, weights, threads, Target.parse(target), options, tuned, exact)
 
-    def _bound(self, arrays: Sequence[Any], named: Mapping[str, Any], out: Any) -> tuple[Program, list[Any], list[Any]]:
+    def _bound(
+        self, arrays: Sequence[Any], named: Mapping[str, Any], out: Any, keeps: bool = False,
+    ) -> tuple[Program, list[Any], list[Any]]:
+        """What a call runs, on which inputs, in main's order, and outputs. keeps: state is copied, so that it stays as it is."""
         given = bound_inputs(self._graph, arrays, named)
+        for name in self._graph.state:
+            self._check_state(name, given[name], {**dict(zip(self.inputs, arrays, strict=False)), **named}[name])
+            given[name] = given[name].copy() if keeps else given[name]
         sizes = sizes_of(self._graph, given)
         types = {name: TensorType(tuple(resolved(extent, sizes) for extent in kind.shape), kind.dtype)
                  for name, kind in self.outputs.items()}
@@ -133,7 +149,18 @@ class Model:
                 raise BadGraphInput(f"graph {self._graph.name} cannot write to out", called=user_source(),
                                     reason="it is no array for each output", fix="leave out= out, and take what the call returns",
                                     allowed=", ".join(f"{name}: {kind}" for name, kind in types.items()))
-        return self._program(sizes), [np.ascontiguousarray(array).reshape(array.shape) for array in given.values()], results
+        program = self._program(sizes)
+        return program, [np.ascontiguousarray(given[name]).reshape(given[name].shape) for name in program.plan.inputs], results
+
+    def _check_state(self, name: str, array: NDArray[Any], given: Any) -> None:
+        """State is updated where the caller has it."""
+        reason = "it is no array, so that nobody would see what follows it" if not hasattr(given, "dtype") else \
+            "its elements do not stand side by side, row by row" if not array.flags.c_contiguous else \
+            "it may not be written" if not array.flags.writeable else ""
+        if reason:
+            raise BadGraphInput(f"graph {self._graph.name} cannot update {name}", reason=reason, called=user_source(),
+                                allowed=f"{name}: {self._graph.inputs[name]}, compact, and writable",
+                                fix="np.zeros of its shape and dtype, passed to one call after another")
 
     def _run(self, program: Program, given: Sequence[Any], results: Sequence[Any]) -> None:
         arena = self._arena(program)

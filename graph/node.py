@@ -67,6 +67,8 @@ class Parts:
     nodes: tuple[Node, ...]
     results: dict[str, str]
     """The value that each output is, by the output's name."""
+    state: dict[str, str] = field(default_factory=dict[str, str])
+    """Of inputs that are updated in place: the output that is in their memory after a call, by the input's name."""
 
     @property
     def types(self) -> dict[str, TensorType]:

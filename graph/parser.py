@@ -169,6 +169,10 @@ class _Parser:
         elif self.sees("output"):
             name = self.name()
             self.builder.output(name, self.name() if self.sees("=") else name)
+        elif self.sees("state"):
+            past = self.name()
+            self.take("=")
+            self.builder.state(past, self.name())
         else:
             self.node()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from math import prod
@@ -20,9 +20,10 @@ from ..ir.expr import Call, Expr, StringImm, Var
 from ..ir.stmt import Assert, Function, Seq
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, places
-from .kernels import Step, declared_kernel, is_heavy, steps_of
+from .kernels import Step, declared_kernel, is_heavy
 from .node import Parts
 from .rewrite import with_params_outside, with_results, without_dead
+from .states import steps_with_state
 from .types import TensorType, array_dtype
 
 __all__ = ["Layout", "Place", "Plan", "flat_buffer", "value_bytes", "weights_size"]
@@ -61,8 +62,24 @@ class Plan:
     @staticmethod
     def of(g: Parts) -> Plan:
         """The plan of a graph of known sizes."""
-        whole = with_params_outside(without_dead(with_results(g, g.results)))
-        return Plan(whole, tuple(steps_of(whole)))
+        whole, steps = steps_with_state(replace(with_params_outside(without_dead(with_results(g, g.results))), state=g.state))
+        return Plan(whole, tuple(steps))
+
+    @cached_property
+    def over(self) -> frozenset[str]:
+        """The kernels that put their result over a value that they read whole."""
+        return frozenset(name for name, step in zip(self.names, self.steps, strict=True) if step.over and not step.stores_part)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The inputs in the order of main's arguments: those that are only read, then the state."""
+        return sorted(self.graph.inputs, key=lambda name: name in self.graph.state)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The value of each output that has memory of its own, by its name."""
+        state = set(self.graph.state.values())
+        return {name: value for name, value in self.graph.results.items() if name not in state}
 
     @cached_property
     def inside(self) -> dict[str, tuple[Plan, ...]]:
@@ -91,12 +108,16 @@ class Plan:
     @property
     def arena_name(self) -> str:
         """How the function that calls the kernels names the arena."""
-        return _distinct([*self.graph.inputs, *self.graph.results, "arena"])[-1]
+        return self._arguments()[-1]
 
     @property
     def weights_name(self) -> str:
         """How it names the parameters that are passed."""
-        return _distinct([*self.graph.inputs, *self.graph.results, "arena", "weights"])[-1]
+        return self._arguments("weights")[-1]
+
+    def _arguments(self, *further: str) -> list[str]:
+        """The names of main's arguments, and further ones, of which no two are equal."""
+        return _distinct([*self.inputs, *self.outputs, "arena", *further])
 
     def layout(self, workspaces: Mapping[str, Sequence[int]]) -> Layout:
         """Where everything lies, in the least memory that we find. workspaces: bytes of what each kernel works in, by its name."""
@@ -112,22 +133,24 @@ class Plan:
         return Layout({name: at for name, at in offsets.items() if isinstance(name, str)}, within, max(size, ALIGNMENT))
 
     def main(self, layout: Layout, weights: Mapping[str, int] | None = None) -> Function:
-        """The function that calls the kernels: takes the inputs, the outputs and the arena. weights: where the parameters lie in
-        memory that is passed before all others, in bytes from its beginning; without it, they are the function's own constants."""
+        """The function that calls the kernels: takes the inputs, the state, the outputs and the arena. weights: where the
+        parameters lie in memory that is passed before all others, in bytes from its beginning; without it, they are the function's
+        own constants."""
         g, types = self.graph, self.graph.types
-        names = _distinct([*g.inputs, *g.results, "arena"])
+        names = self._arguments()
         arena = _buffer(self.arena_name, TensorType((layout.size,), "uint8"), ALIGNMENT)
-        inputs = {name: _buffer(spelled, types[name]) for name, spelled in zip(g.inputs, names, strict=False)}
+        inputs = {name: _buffer(spelled, types[name]) for name, spelled in zip(self.inputs, names, strict=False)}
         outputs = {name: _buffer(spelled, types[name])
-                   for name, spelled in zip(g.results.values(), names[len(g.inputs):], strict=False)}
+                   for name, spelled in zip(self.outputs.values(), names[len(g.inputs):], strict=False)}
+        state = {g.results[present]: inputs[past] for past, present in g.state.items()}
         own = {} if weights is not None else {name: _buffer(f"w{at}", types[name]) for at, name in enumerate(g.params)}
         packed: list[Buffer] = [] if weights is None else [
             _buffer(self.weights_name, TensorType((weights_size(g, weights),), "uint8"), ALIGNMENT)]
-        outer = {name: Place(buffer) for name, buffer in {**inputs, **outputs, **own}.items()}
+        outer = {name: Place(buffer) for name, buffer in {**inputs, **state, **outputs, **own}.items()}
         outer |= {name: Place(packed[0], at) for name, at in (weights or {}).items()}
         held = tuple(Constant(name, g.params[name], g.constants[name].digest) for name in own)
         params = (*packed, *inputs.values(), *outputs.values(), arena, *own.values())
-        return Function("main", params, self.calls(outer, layout, arena), (*outputs.values(), arena), {}, held)
+        return Function("main", params, self.calls(outer, layout, arena), (*state.values(), *outputs.values(), arena), {}, held)
 
     def calls(self, outer: Mapping[str, Place], layout: Layout, arena: Buffer) -> Seq:
         """The calls of the kernels. outer: where values lie that are not in the arena."""
@@ -137,7 +160,8 @@ class Plan:
                 place.buffer.access_ptr(mode, offset=place.offset)
 
         def call(at: int, step: Step) -> Assert:
-            pointers = [pointer(name, "r") for name in step.inputs] + [pointer(name, "w") for name in step.outputs]
+            pointers = [pointer(name, "r") for name in step.inputs]
+            pointers += [pointer(name, "rw" if step.over else "w") for name in step.outputs]
             pointers += [arena.access_ptr("rw", offset=offset) for offset in layout.workspaces[at]]
             status = Call("call_extern", (StringImm(kernel_symbol(self.names[at])), *pointers), DType("int32"))
             done = ops.equal(status, ops.const(0, "int32"))

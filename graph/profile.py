@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .. import te
 from ..ir.analysis.work import work_of
 from ..te.operation import producers_first
+from .kernels import Step
 from .plan import value_bytes
 from .program import Program
 
@@ -71,8 +72,9 @@ def profile_of(
     """The profile of a call on these arrays."""
     plan, layout = program.plan, program.layout
     g, types = plan.graph, plan.graph.types
-    held: dict[str, NDArray[Any]] = {**g.params, **dict(zip(g.inputs, given, strict=True)),
-                                     **dict(zip(g.results.values(), results, strict=True))}
+    held: dict[str, NDArray[Any]] = {**g.params, **dict(zip(plan.inputs, given, strict=True)),
+                                     **dict(zip(plan.outputs.values(), results, strict=True))}
+    held |= {g.results[present]: held[past] for past, present in g.state.items()}
     base = arena.ctypes.data
 
     def address(name: str) -> int:
@@ -93,8 +95,15 @@ def profile_of(
     return Profile(tuple(
         Row(kernel, "+".join(node.operator for node in step.nodes), tuple(node.source for node in step.nodes if node.source),
             ", ".join(str(types[name]) for name in step.outputs), seconds, operations.get(kernel, 0),
-            sum(value_bytes(types[name]) for name in (*step.inputs, *step.outputs)))
+            sum(value_bytes(types[name]) for name in _moved(step)))
         for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)))
+
+
+def _moved(step: Step) -> list[str]:
+    """The values that a kernel reads and stores; of what is stored in part as much as is put there."""
+    if step.stores_part:
+        return [*step.inputs, step.nodes[-1].inputs[-1]]
+    return [*step.inputs, *([step.over] if step.over else []), *step.outputs]
 
 
 def _operations(kernels: Mapping[str, Sequence[te.Tensor]]) -> dict[str, int]:

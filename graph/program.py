@@ -22,7 +22,8 @@ __all__ = ["Program", "build_program"]
 
 @dataclass(frozen=True)
 class Program:
-    """main: takes the inputs, the outputs and the arena. addresses: of the kernels by their names, `i32 f(inputs, outputs)`."""
+    """main: takes the inputs, the state, the outputs and the arena. addresses: of the kernels by their names, `i32
+    f(inputs, outputs)`."""
 
     plan: Plan
     layout: Layout
@@ -41,5 +42,5 @@ def build_program(
     """The graph, of known sizes, as machine code."""
     plan = Plan.of(g)
     linked = build_linked(plan.kernels(), functions_of(plan), lambda workspaces: plan.main(plan.layout(workspaces)),
-                          Target.parse(target), options, tuned, exact)
+                          Target.parse(target), options, tuned, exact, plan.over)
     return Program(plan, plan.layout(linked.workspaces), linked.main, linked.addresses)

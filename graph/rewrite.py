@@ -9,7 +9,7 @@ from .assembly import Assembly
 from .node import Node, Parts, inner_name
 from .types import TensorType, resolved, sized
 
-__all__ = ["specialised", "with_bodies", "with_params_outside", "with_results", "without_dead"]
+__all__ = ["specialised", "unused", "with_bodies", "with_params_outside", "with_results", "without_dead"]
 
 
 def without_dead(g: Parts) -> Parts:
@@ -40,6 +40,8 @@ def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
     b = assembly_of(g, sizes)
     for name, value in g.results.items():
         b.output(name, value)
+    for past, present in g.state.items():
+        b.state(past, present)
     return b.parts()
 
 
@@ -52,17 +54,17 @@ def with_params_outside(g: Parts) -> Parts:
     for node in g.nodes:
         bodies = [with_params_outside(body) for body in node.bodies]
         held = [(at, name, param) for at, body in enumerate(bodies) for name, param in body.constants.items()]
-        outside = [digests.setdefault(param.digest, _unused(inner_name(node.outputs[0], at, name), types))
+        outside = [digests.setdefault(param.digest, unused(inner_name(node.outputs[0], at, name), types))
                    for at, name, param in held]
         constants |= {name: param for name, (_, _, param) in zip(outside, held, strict=True)}
         bodies = [replace(body, constants={}, inputs={**body.inputs, **{
-            name if at == own else _unused(f"{at}/{name}", body.types): param.type for at, name, param in held}})
+            name if at == own else unused(f"{at}/{name}", body.types): param.type for at, name, param in held}})
             for own, body in enumerate(bodies)]
         nodes.append(replace(node, inputs=(*node.inputs, *outside), bodies=tuple(bodies)))
     return replace(g, constants=constants, nodes=tuple(nodes))
 
 
-def _unused(name: str, taken: Mapping[str, TensorType]) -> str:
+def unused(name: str, taken: Mapping[str, TensorType]) -> str:
     """A name like this one that is not taken."""
     while name in taken:
         name += "_"

@@ -36,6 +36,20 @@ def _scattered(p: Pullback) -> list[str | None]:
     return [kept, None, p.emit("where", stays, found, p.number(0, found))]
 
 
+@rule("put")
+def _put(p: Pullback) -> list[str | None]:
+    """What is put in its place has no gradient, and of the slices that are put those that stay."""
+    x, places, updates = p.inputs
+    axis, count = p["axis"] % len(p.shape(x)), p.shape(places)[0]
+    numbers = p.emit("arange", shape=(count,))
+    unset = p.emit("broadcast_to", p.number(-1, numbers), shape=(p.shape(x)[axis],))
+    there = p.emit("take", p.emit("put", unset, places, numbers, axis=0), places, axis=0)
+    stays = p.shaped(p.emit("equal", there, numbers), [count if at == axis else 1 for at in range(len(p.shape(x)))])
+    found = p.emit("take", p.head, places, axis=axis)
+    kept = p.emit("put", p.head, places, p.filled(0, updates), axis=axis)
+    return [kept, None, p.emit("where", stays, found, p.number(0, found))]
+
+
 def _count(p: Pullback, value: str) -> int:
     count = 1
     for extent in p.shape(value):

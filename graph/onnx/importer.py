@@ -39,11 +39,13 @@ _MOST_DEPTH = 8
 @dataclass
 class Importer:
     """A model that is read, once or again as more becomes known. folder: where its weights may lie. given: the shapes that the
-    user fixes or names. late: the inputs of which values are needed, in the order in which that was seen."""
+    user fixes or names. state: the output that follows an input in its memory, by the input's name. late: the inputs of which
+    values are needed, in the order in which that was seen."""
 
     proto: Any
     folder: Path | None
     given: Mapping[str, Sequence[Extent]]
+    state: Mapping[str, str]
     late: dict[str, None] = field(default_factory=dict[str, None])
 
     def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | None:
@@ -88,6 +90,8 @@ class _Reading:
                 raise NotAModel(f"the model's output {entry.name!r} is no value of it"[:200], called=user_source(),
                                 fix="onnx.checker.check_model(model) shows what is wrong")
             self.scope.graph.output(entry.name, self.scope.values[entry.name])
+        for past, present in self.importer.state.items():
+            self.scope.graph.state(past, present)
         return without_dead(self.scope.graph.parts())
 
     def parameters(self, model: Any) -> None:

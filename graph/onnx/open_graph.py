@@ -27,15 +27,18 @@ _MOST_KEPT = 16
 """So many values of late inputs have their graph, and their model, at once."""
 
 
-def from_onnx(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> Graph | OpenGraph:
+def from_onnx(
+    model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None, state: Mapping[str, str] | None = None,
+) -> Graph | OpenGraph:
     """A model of ONNX as a graph.
 
     model: a path, bytes, or an onnx.ModelProto, of the versions 7 to the newest of ONNX's operators. shapes: by an input's name its
-    shape, numbers and names of symbols: `{"image": (1, 3, "h", "w")}`; without it, that which the model says.
+    shape, numbers and names of symbols: `{"image": (1, 3, "h", "w")}`; without it, that which the model says. state: inputs that
+    are updated in place, each with the output that follows it: `{"past": "present"}`.
     Axes, shapes and the like that come as inputs and are not constants make an OpenGraph, which is closed when their values are
     there.
     Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913),
-    ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes that are none.
+    ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes and state that are none.
     """
     proto, folder = parsed(model)
     given = dict(shapes or {})
@@ -43,13 +46,13 @@ def from_onnx(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) 
     if unknown:
         raise NotAModel(f"the model has no input {min(unknown)!r}", called=user_source(),
                         allowed=", ".join(entry.name for entry in proto.graph.input), fix="shapes= of inputs")
-    importer = Importer(proto, folder, given)
+    importer = Importer(proto, folder, given, state or {})
     made = importer.read({})
     return OpenGraph(importer) if made is None else _graph(made)
 
 
 def _graph(made: Parts) -> Graph:
-    return Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+    return Graph.of(made)
 
 
 class OpenGraph:

@@ -194,6 +194,23 @@ def _scatter_nd(c: Context) -> str:
     return c.emit("scatter_nd", c[0], c[1], c[2], reduction=_REDUCTIONS.get(kind, kind))
 
 
+@converts("TensorScatter")
+def _tensor_scatter(c: Context) -> str:
+    """Updates along an axis of a cache, from a place on that each sequence of the batch has."""
+    axis = c.axis(-2)
+    rank, updates = c.rank(0), c.type(1).shape
+    places: str = c.emit("arange", shape=(updates[axis],))
+    places = c.reshape(places, [updates[axis] if at == axis else 1 for at in range(rank)])
+    if c.has(2):
+        places = c.emit("add", places, c.reshape(c[2], (updates[0], *[1] * (rank - 1))))
+    mode = c.attribute("mode", "linear")
+    if mode == "circular":
+        places = c.emit("floor_mod", places, c.constant(np.asarray(c.static(0)[axis], np.int64)))
+    elif mode != "linear":
+        raise Refused(f"there is no mode {mode!r}")
+    return c.emit("scatter_elements", c[0], c.emit("broadcast_to", places, shape=updates), c[1], axis=axis)
+
+
 @converts("OneHot")
 def _one_hot(c: Context) -> str:
     indices = c[0] if "float" not in c.type(0).dtype else c.cast(c[0], "int64")

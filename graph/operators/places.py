@@ -1,8 +1,7 @@
-"""Operators that look up places, write to them, and find them. Indices may be negative: they count from the end."""
+"""Operators that look up places, and find them. Indices may be negative: they count from the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,55 +75,6 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     return injective((*indices.shape[:-1], *x.shape[batch_dims + count:]), lambda *i: x[(
         *i[:batch_dims], *(_within(indices[(*i[:rank], at)], extent) for at, extent in enumerate(looked_up)), *i[rank:],
     )], "gather_nd")
-
-
-_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "update": lambda old, new: new, "add": lambda old, new: old + new, "mul": lambda old, new: old * new,
-    "min": np.minimum, "max": np.maximum,
-}
-
-
-def _scattered(x: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
-    result = x.copy()
-    for place in np.ndindex(indices.shape):
-        index = int(indices[place])
-        index += x.shape[axis] if index < 0 else 0
-        if 0 <= index < x.shape[axis]:
-            there = (*place[:axis % x.ndim], index, *place[axis % x.ndim + 1:])
-            result[there] = _COMBINE[reduction](result[there], updates[place])
-    return result
-
-
-@operator("scatter_elements", _scattered)
-def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "update") -> Any:
-    """x with updates[i, j] at x[indices[i, j], j] for axis 0, and so on; reduction: "update", "add", "mul", "min" or "max"."""
-    return topi.scatter_elements(x, indices, updates, axis, reduction)
-
-
-def _scattered_nd(x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
-    result = x.copy()
-    for place in np.ndindex(indices.shape[:-1]):
-        there = tuple(int(index) + (extent if index < 0 else 0) for index, extent in zip(indices[place], x.shape, strict=False))
-        if all(0 <= index < extent for index, extent in zip(there, x.shape, strict=False)):
-            result[there] = _COMBINE[reduction](result[there], updates[place])
-    return result
-
-
-@operator("scatter_nd", _scattered_nd)
-def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "update") -> Any:
-    """x with updates[i, j] at x[indices[i, :], j]: the last dimension of the indices holds coordinates."""
-    rank = indices.ndim - 1
-    extents = x.shape
-
-    def turned(at: Any, *i: Any) -> Any:
-        index = indices[(*i, at)]
-        last: Any = te.const(0, index.dtype)
-        for dim in reversed(range(int(indices.shape[-1]))):
-            last = te.select(at.equal(dim), ops.cast(ops.convert(extents[dim]), index.dtype), last)
-        return te.select(index < 0, index + last, index)
-
-    first = injective((indices.shape[-1], *indices.shape[:rank]), turned, "coordinates")
-    return topi.scatter_nd(x, first, updates, reduction)
 
 
 def _hot(indices: NDArray[Any], values: NDArray[Any], *, depth: int, axis: int) -> Any:

@@ -144,4 +144,6 @@ def rewritten(g: Parts, visit: Visit) -> Parts:
         return g
     for name, value in g.results.items():
         r.output(name, r.now(value))
+    for past, present in g.state.items():
+        r.state(past, present)
     return without_dead(r.parts())

@@ -21,27 +21,29 @@ __all__ = ["from_torch"]
 
 def from_torch(
     model: Any, example_args: Sequence[Any] | None = None, example_kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: Any = None, state: Mapping[str, str] | None = None,
 ) -> Graph:
     """A model of torch as a graph, its inputs in the order of torch's pytree.
 
     model: the path of a file .pt2 (or its bytes), which is read without torch; a torch.export.ExportedProgram, before its
     operators are taken apart; or a torch.nn.Module with example_args and example_kwargs, which is exported here, in the state that
     it is in (`module.eval()` first). dynamic_shapes: as torch.export.export takes it; what is dynamic is a symbol.
-    What a module writes to its buffers or inputs comes as further outputs, after the user's own.
+    What a module writes to its buffers or inputs comes as further outputs, after the user's own, under their names. state: inputs
+    that are updated in place, each with the output that follows it: `{"cache": "cache"}` of an input, or a buffer, that the module
+    writes; the buffer becomes an input, after the others.
     Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913)
-    for weights that are not there, or pickled.
+    for weights that are not there, or pickled, BadGraph (TW0901) for state that is none.
     """
     if isinstance(model, (str, os.PathLike, bytes)):
         path = cast("str | os.PathLike[str] | bytes", model)
-        return _graph(Archive(path), "main" if isinstance(path, bytes) else Path(path).name.partition(".")[0])
+        return _graph(Archive(path), "main" if isinstance(path, bytes) else Path(path).name.partition(".")[0], state)
     kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(model).__mro__}
     if "torch.nn.modules.module.Module" in kinds and example_args is not None:
         program: Any = sys.modules["torch"].export.export(
             model, tuple(example_args), dict(example_kwargs or {}), dynamic_shapes=dynamic_shapes)
-        return _graph(_archive(program), type(model).__name__)
+        return _graph(_archive(program), type(model).__name__, state)
     if "torch.export.exported_program.ExportedProgram" in kinds:
-        return _graph(_archive(model), "main")
+        return _graph(_archive(model), "main", state)
     raise NotAModel(f"from_torch takes no {type(model).__name__}" + (" without example_args" if example_args is None else ""),
                     called=user_source(),
                     fix="a torch.nn.Module with example_args=(x,), a torch.export.ExportedProgram, or the path of a file .pt2")
@@ -54,6 +56,5 @@ def _archive(program: Any) -> Archive:
     return Archive(content.getvalue())
 
 
-def _graph(archive: Archive, name: str) -> Graph:
-    made = imported(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main")
-    return Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+def _graph(archive: Archive, name: str, state: Mapping[str, str] | None) -> Graph:
+    return Graph.of(imported(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state or {}))

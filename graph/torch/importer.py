@@ -33,14 +33,15 @@ _ASSERTIONS = ("aten._assert", "aten.sym_constrain_range", "aten._assert_tensor_
 _INLINED = ("torch.ops.higher_order.wrap_with_set_grad_enabled", "torch.ops.higher_order.wrap_with_autocast")
 
 
-def imported(archive: Archive, name: str) -> Parts:
-    """The graph of an archive's program. Raises NotAModel (TW0911), UnsupportedModel (TW0912), BadExternalData (TW0913)."""
-    return _Reading(archive, exported(archive.program), name).graph()
+def imported(archive: Archive, name: str, state: Mapping[str, str]) -> Parts:
+    """The graph of an archive's program, with this state. Raises NotAModel (TW0911), UnsupportedModel (TW0912), BadExternalData
+    (TW0913), BadGraph (TW0901)."""
+    return _Reading(archive, exported(archive.program), name, state).graph()
 
 
 class _Reading:
-    def __init__(self, archive: Archive, program: Exported, name: str) -> None:
-        self.archive, self.program = archive, program
+    def __init__(self, archive: Archive, program: Exported, name: str, state: Mapping[str, str]) -> None:
+        self.archive, self.program, self.state = archive, program, state
         self.scope = Scope(name)
         self.refused: dict[str, list[str]] = {}
         self.names: Counter[str] = Counter()
@@ -60,6 +61,8 @@ class _Reading:
         if self.refused:
             raise unsupported(self.refused)
         self.results(frame, inputs)
+        for past, present in self.state.items():
+            self.scope.graph.state(past, present)
         return without_dead(self.scope.graph.parts())
 
     def user_input(self, frame: _Frame, name: TensorName, at: int) -> None:
@@ -74,8 +77,11 @@ class _Reading:
         if entry.kind not in ("parameter", "buffer", "tensor_constant"):
             raise NotAModel(f"the program has an input that is a {entry.kind[:50]}", called=user_source(), reason="it is no tensor",
                             fix="a module whose state is tensors")
-        param = self.archive.param(entry.path)
         meta = self.program.frame.tensors.get(entry.argument)
+        if entry.kind == "buffer" and entry.path in self.state and meta is not None and meta.dtype is not None:
+            frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.input(entry.path, meta.shape, meta.dtype))
+            return
+        param = self.archive.param(entry.path)
         if meta is None or (meta.shape, meta.dtype) != (param.type.shape, param.type.dtype):
             raise BadExternalData(f"the values of {entry.path!r} are not those that the program means"[:200], called=user_source(),
                                   reason=f"they are {param.type}", fix="write the archive again by torch.export.save")

@@ -10,7 +10,7 @@ import numpy as np
 from ..conversion import Refused, broadcast
 from ..types import Extent
 from .call import Call, aten
-from .movement import cut
+from .movement import cut, product
 
 __all__: list[str] = []
 
@@ -112,7 +112,12 @@ def _index_put(c: Call) -> str:
     sizes = c.type(value).shape
     target = (*(sizes[at] for at in rest[:axes[0]]), *shape, *(sizes[at] for at in rest[axes[0]:]))
     updates = c.operand("values", c.dtype)
+    if c.type(updates).is_static and product(c.type(updates).shape) == product(target):
+        updates = c.reshape(updates, target)                # extents of 1 alone may stand, or not, before the others
     updates = updates if c.type(updates).shape == target else c.emit("broadcast_to", updates, shape=target)
+    if len(axes) == 1 and len(shape) <= 1 and not c.known("accumulate", False):
+        rows = (*target[:axes[0]], *(shape or (1,)), *target[axes[0] + len(shape):])
+        return c.emit("put", value, c.reshape(indices[0], shape or (1,)), c.reshape(updates, rows), axis=axes[0])
     lead = axes[0]
     moved = [*range(lead, lead + len(shape)), *range(lead), *range(lead + len(shape), len(target))]
     result = c.emit("scatter_nd", _ordered(c, value, order), _together(c, indices, shape), _ordered(c, updates, moved),
@@ -127,6 +132,8 @@ def _index_copy(c: Call) -> str:
     updates = c.tensor("source")
     if c.known("alpha", 1) != 1:
         raise Refused("what it adds is scaled")
+    if c.target.startswith("index_copy") and c.rank(c.tensor()) and c.rank(index) == 1:
+        return c.emit("put", c.tensor(), index, updates, axis=axis)
     places = c.reshape(index, (*c.type(index).shape, 1))
     result = c.emit("scatter_nd", _ordered(c, c.tensor(), order), places, _ordered(c, updates, order),
                     reduction="add" if "add" in c.target else "update")

@@ -48,6 +48,19 @@ def vision() -> Any:
     return model(nodes, {"x": (("n", 3, 4, 4), "float32")}, ["y"], weights)
 
 
+def test_a_cache_is_updated_in_place() -> None:
+    made = model(
+        [helper.make_node("TensorScatter", ["past", "row", "at"], ["present"], mode="circular"),
+         helper.make_node("ReduceSum", ["present"], ["sum"], keepdims=0)],
+        {"past": ((2, 3, 5, 4), "float32"), "row": ((2, 3, 2, 4), "float32"), "at": ((2,), "int64")}, ["sum", "present"], opset=24)
+    m = tw.build(tw.graph.from_onnx(made, state={"past": "present"}))
+    random = np.random.default_rng(0)
+    past, row = (random.standard_normal(shape).astype("float32") for shape in ((2, 3, 5, 4), (2, 3, 2, 4)))
+    expected = onnx.reference.ReferenceEvaluator(made).run(None, {"past": past.copy(), "row": row, "at": np.array([1, 4])})
+    np.testing.assert_allclose(m(past, row, np.array([1, 4])), expected[0], rtol=1e-5)
+    np.testing.assert_array_equal(past, expected[1])
+
+
 def test_a_vision_model_with_any_number_of_images() -> None:
     g = tw.graph.from_onnx(vision())
     assert g.inputs == {"x": (("n", 3, 4, 4), "float32")} and g.outputs == {"y": (("n", 5), "float32")}

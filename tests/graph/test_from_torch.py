@@ -69,6 +69,35 @@ class Block(nn.Module):  # type: ignore[misc]
         return self.head(torch.flatten(F.dropout(F.adaptive_avg_pool2d(z, 1), training=self.training), 1))
 
 
+class Cache(nn.Module):  # type: ignore[misc]
+    """Writes rows to a buffer and to an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, 9, 4))
+        self.project = nn.Linear(8, 8)
+
+    def forward(self, x: Any, at: Any, values: Any) -> Any:
+        row = self.project(x).view(1, 1, 2, 4).transpose(1, 2)
+        self.keys.index_copy_(2, at, row)
+        values[:, :, at] = row * 2
+        return self.keys.sum(2) + values.sum(2)
+
+
+def test_buffers_and_inputs_that_are_written_are_state() -> None:
+    net, values, ours = Cache().eval(), torch.zeros(1, 2, 9, 4), torch.zeros(1, 2, 9, 4)
+    g = tw.graph.from_torch(net, (torch.zeros(1, 1, 8), torch.tensor([3]), values), state={"keys": "keys", "values": "values"})
+    assert list(g.inputs) == ["x", "at", "values", "keys"] and [node.operator for node in g.nodes].count("put") == 2
+    m, keys = tw.build(g), np.zeros((1, 2, 9, 4), "float32")
+    for at in range(3):
+        x = torch.randn(1, 1, 8)
+        with torch.no_grad():
+            expected = net(x, torch.tensor([at]), values)
+        np.testing.assert_allclose(m(x, torch.tensor([at]), ours, keys), expected.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ours.numpy(), values.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(keys, net.keys.numpy(), rtol=1e-5, atol=1e-6)
+
+
 class Decoder(nn.Module):  # type: ignore[misc]
     """A layer as in Llama: RMS norm, rotary embedding, grouped queries, SwiGLU."""
 

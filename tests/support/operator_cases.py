@@ -144,6 +144,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("gather_nd", [floats(2, 3, 4), integers(2, 5, 1)], {"batch_dims": 1}),
     ("scatter_elements", [floats(4, 3), integers(2, 3), floats(2, 3)], {"axis": 0}),
     ("scatter_elements", [floats(4, 3), integers(4, 2), floats(4, 2)], {"axis": 1, "reduction": "add"}),
+    ("put", [floats(2, 5, 3), integers(4), floats(2, 4, 3)], {"axis": 1}),
+    ("put", [floats(5), integers(0), floats(0)], {"axis": 0}),
     ("scatter_nd", [floats(4, 3), integers(5, 1), floats(5, 3)], {"reduction": "max"}),
     ("scatter_nd", [floats(4, 3), integers(5, 2), floats(5)], {"reduction": "add"}),
     ("one_hot", [integers(2, 3), np.asarray([0.5, 2], "float32")], {"depth": 3, "axis": 1}),

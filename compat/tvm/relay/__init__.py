@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ....driver import build as _driver
@@ -56,5 +57,5 @@ def build(
     del target_host, executor, runtime, workspace_memory_pools, constant_memory_pools, mod_name
     given = {name: Param.of(getattr(value, "numpy", lambda value=value: value)()) for name, value in (params or {}).items()
              if name in ir_mod.constants}
-    g = Graph(ir_mod.name, ir_mod.inputs, {**ir_mod.constants, **given}, ir_mod.nodes, ir_mod.results) if given else ir_mod
+    g = Graph.of(replace(ir_mod, constants={**ir_mod.constants, **given})) if given else ir_mod
     return ExecutorFactory(_driver.build(g, target=str(target)), str(g))
