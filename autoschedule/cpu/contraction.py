@@ -104,10 +104,18 @@ def contraction(group: Group, otherwise: Callable[[], None]) -> bool:
         return False
     product = Product(size_of(found.rows), size_of(found.columns), size_of(found.summed), size_of(found.outer),
                       anchor.output(0).dtype.bits, scattered=True)
-    ways = [Candidate(_description(found, way), partial(_apply, group, found, way))
-            for way in plans(product, group.machine) if way.packed]
+    packed = [way for way in plans(product, group.machine) if way.packed]
+    if len(found.columns) > 1:
+        packed.sort(key=lambda way: _is_full(way, group.machine))
+    ways = [Candidate(_description(found, way), partial(_apply, group, found, way)) for way in packed]
     group.choose("contraction", [*ways, Candidate("as any sum", otherwise)])
     return True
+
+
+def _is_full(way: Plan, machine: Machine) -> bool:
+    """Whether a tile leaves no register for the addresses that a copy of several axes at once keeps in one: LLVM would give them
+    that, and keep a sum in memory."""
+    return way.tile.vectors * (way.tile.rows + 1) + 1 >= machine.registers
 
 
 def _description(found: Contraction, way: Plan) -> str:

@@ -8,6 +8,7 @@ What does not depend on the lane stays scalar and is broadcast where a vector me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -41,7 +42,7 @@ from ...intrinsics import INTRINSICS
 from ...ops import cast, const, logical_not
 from ..common.fresh_copy import fold
 
-__all__ = ["LaneExprs", "Mask", "NotVectorizable", "broadcast", "conjunction"]
+__all__ = ["LaneExprs", "Mask", "NotVectorizable", "Row", "broadcast", "conjunction"]
 
 
 MOST_VALUES = 20_000
@@ -73,11 +74,34 @@ def conjunction(a: Expr | None, b: Expr) -> Expr:
     return b if a is None else fold(And, a, b)
 
 
-class LaneExprs:
-    """Turns expressions over `lane` (0 <= lane < lanes) into expressions over vectors."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Lanes from `base` on, `stride` apart, that lie between two multiples of `size` for some values of the base."""
 
-    def __init__(self, lane: Var, lanes: int) -> None:
-        self.lane, self.lanes = lane, lanes
+    base: Expr
+    stride: int
+    size: int
+
+    def holds(self, lanes: int) -> Expr:
+        """The condition that they do."""
+        remainder = fold(FloorMod, self.base, const(self.size, self.base.dtype))
+        return remainder < const(self.size - (lanes - 1) * self.stride, self.base.dtype)
+
+    def agrees(self, other: Row) -> bool:
+        """Whether it holds where the other does."""
+        apart = linear(self.base).plus(linear(other.base), -1)
+        return self.stride == other.stride and self.size == other.size and (
+            gcd(apart.content, apart.const) % self.size == 0)
+
+
+class LaneExprs:
+    """Turns expressions over `lane` (0 <= lane < lanes) into expressions over vectors. rows: what is taken to hold."""
+
+    def __init__(self, lane: Var, lanes: int, rows: Sequence[Row] = ()) -> None:
+        self.lane, self.lanes, self.rows = lane, lanes, rows
+        self.crossed: list[Row] = []
+        """Rows that lanes which are read or written may cross the end of."""
+        self._in_index = False
         self.vectors: dict[Var, Expr] = {lane: Ramp(const(0, lane.dtype), const(1, lane.dtype), lanes)}
         self.mask: Mask | None = None
         self._memo: dict[tuple[int, int], tuple[Expr, Expr, Mask | None]] = {}
@@ -99,6 +123,13 @@ class LaneExprs:
                 raise NotVectorizable
             known = self._memo[key] = (self._visit(expr), expr, self.mask)
         return known[0]
+
+    def index(self, expr: Expr) -> Expr:
+        """The value of an index in all lanes."""
+        outer, self._in_index = self._in_index, True
+        value = self.visit(expr)
+        self._in_index = outer
+        return value
 
     def _visit(self, expr: Expr) -> Expr:
         if expr.dtype.lanes > 1 or isinstance(expr, (Ramp, Broadcast, Shuffle)):
@@ -149,9 +180,12 @@ class LaneExprs:
         remainder a ramp: what a vector within a row of a fused loop comes to."""
         if not (isinstance(ramp.stride, IntImm) and ramp.stride.value > 0 and divisor.value > 0 and is_index(ramp.base)):
             return None
-        base = linear(ramp.base)
+        base, row = linear(ramp.base), Row(ramp.base, ramp.stride.value, divisor.value)
         step = gcd(base.content, divisor.value)
-        if base.const % step + (self.lanes - 1) * ramp.stride.value >= step:
+        if base.const % step + (self.lanes - 1) * ramp.stride.value >= step and not any(map(row.agrees, self.rows)):
+            if self._in_index and 2 * divisor.value >= 3 * self.lanes * ramp.stride.value and not any(
+                    map(row.agrees, self.crossed)):
+                self.crossed.append(row)
             return None
         quotient = fold(kind, ramp.base, divisor)
         return quotient if kind is FloorDiv else Ramp(quotient, ramp.stride, self.lanes)
@@ -233,7 +267,7 @@ class LaneExprs:
     def BufferLoad(self, expr: BufferLoad) -> Expr:
         if expr.predicate is not None:
             raise NotVectorizable
-        indices = [self.visit(index) for index in expr.indices]
+        indices = [self.index(index) for index in expr.indices]
         if indices[0].dtype.lanes > 1:
             return BufferLoad(expr.buffer, tuple(indices), None if self.mask is None else self.mask.vector)
         if self.mask is not None and not self.mask.some_active:

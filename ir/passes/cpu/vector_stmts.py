@@ -5,31 +5,40 @@
 A condition on the lane becomes a mask. Where it is a bound, an If on the first (or last) lane skips the statement when
 no lane is active; then what the lanes share may be loaded as a scalar. Memory allocated below gains a dimension of
 lanes. A statement that cannot be done in lanes runs in a serial loop over them.
+
+    C[lane] = A[(i + lane) // 100 * 128 + (i + lane) % 100]      →      if i % 100 < 85: C[Ramp(0, 1, 16)] = A[Ramp(.., 1, 16)]
+                                                                        else: a gather
+
+Lanes over several axes as one mostly lie within a row, where they are read side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ...accesses import reads_memory
 from ...analysis.linear import is_index, linear, occurs
 from ...expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, CompareOp, Expr, Mul, Not, Var
-from ...ops import cast, const, is_const, logical_not
+from ...ops import all_of, cast, const, is_const, logical_not
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
-from ...visit import loads, seq, walk
+from ...visit import free_vars, loads, seq, walk
 from ..common.fresh_copy import Copier, fold, fresh_copy, substitute_expr
-from .vector_exprs import LaneExprs, Mask, NotVectorizable
+from .vector_exprs import LaneExprs, Mask, NotVectorizable, Row
 
 __all__ = ["LaneStmts", "negation", "some_active"]
+
+MOST_ROWS = 2
+"""Rows whose ends are looked for: statements that cross more of them are short of such vectors."""
 
 
 class LaneStmts:
     """Turns one iteration of a loop over `var` into `lanes` iterations at once. `stores` counts those done in lanes."""
 
-    def __init__(self, var: Var, lanes: int) -> None:
+    def __init__(self, var: Var, lanes: int, rows: Sequence[Row] = ()) -> None:
         self.var, self.lanes = var, lanes
         self.lane = Var(var.name, var.dtype)
-        self.exprs = LaneExprs(self.lane, lanes)
+        self.exprs = LaneExprs(self.lane, lanes, rows)
         self.stores = 0
         self._vector_bindings = 0
         """How many vectors are bound by enclosing statements: a serial loop could not name their lanes."""
@@ -37,7 +46,13 @@ class LaneStmts:
     def run(self, body: Stmt, first: Expr, active: Expr | None) -> Stmt:
         """`body` for var = first + lane, for lanes below `active` (all where None)."""
         copy = _Privatizer(self.var, fold(Add, first, self.lane), self.lane, self.lanes).visit(body)
-        return self.visit(copy if active is None else If(LT(self.lane, active), copy))
+        vectors = self.visit(copy if active is None else If(LT(self.lane, active), copy))
+        outside = {*free_vars(copy)}
+        rows = [row for row in self.exprs.crossed if outside.issuperset(free_vars(row.base)) and not reads_memory(row.base)]
+        if self.exprs.rows or not 0 < len(rows) <= MOST_ROWS or not self.stores:
+            return vectors
+        within = LaneStmts(self.var, self.lanes, rows).run(body, first, active)
+        return If(all_of(*(row.holds(self.lanes) for row in rows)), within, vectors)
 
     def visit(self, stmt: Stmt) -> Stmt:
         mask, bindings = self.exprs.mask, self._vector_bindings
@@ -72,7 +87,7 @@ class LaneStmts:
         return seq(*[self.visit(inner) for inner in stmt.body])
 
     def BufferStore(self, stmt: BufferStore) -> Stmt:
-        index = self.exprs.visit(stmt.indices[0])
+        index = self.exprs.index(stmt.indices[0])
         if stmt.predicate is not None or index.dtype.lanes == 1:
             raise NotVectorizable
         value = self.exprs.vector(stmt.value)

@@ -341,3 +341,32 @@ def drawn{case}(A: int32[{n}, 3], B: int32[{max(n, 4)}], C: out int32[3, {n}, 4]
 """ + "\n".join(lines)
     bits = int(rng.choice([128, 256, 512]))
     after(text, serialize_racing_lanes, flatten, partial(vectorize, vector_bits=bits), unroll, remove_likely)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("row", [3, 9, 12, 13, 17, 100])
+def test_lanes_over_rows_are_read_side_by_side_where_they_lie_in_one(row: int, step: int) -> None:
+    before = parse(f"""
+def rows(A: float32[6, {row * step + 1}], C: out float32[5, {row}]):
+    for p in {5 * row // 8}:
+        for k in 2:
+            for j in vectorized(8):
+                C[(p * 8 + j) // {row}, (p * 8 + j) % {row}] = A[(p * 8 + j) // {row} + k, (p * 8 + j) % {row} * {step} + k]
+""")
+    vectors = vectorize(flatten(before), 256)
+    assert_same(before, unroll(vectors))
+    told_apart = f"% {row} < {row - 7}" in str(vectors)
+    assert told_apart == (row >= 12), "rows of which few vectors lie within one are not worth it"
+    assert not told_apart or f"{step}, 8)]" in str(vectors).partition("else")[0]
+
+
+def test_ends_of_rows_that_depend_on_what_the_lanes_read_are_not_looked_for() -> None:
+    before = parse("""
+def rows(at: int32[4], A: float32[8, 32], C: out float32[4, 8]):
+    for p in 4:
+        for j in vectorized(8):
+            C[p, j] = A[(at[p] + j) // 32 % 8, (at[p] + j) % 32]
+""")
+    vectors = vectorize(flatten(before), 256)
+    assert_same(before, vectors)
+    assert "if " not in str(vectors)
