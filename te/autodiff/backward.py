@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...errors import SourceLine, user_source
 from ...ir import ops
-from ...ir.expr import Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
+from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
 from ...ir.structural import equal
 from ...ir.visit import children, post_order, without_lets
 from .derivatives import CALLS, OPERATORS, Row, Where, plus
@@ -65,22 +66,22 @@ def joined(parts: Sequence[Contribution]) -> Contribution:
 
 
 def adjoints_of_reads(
-    value: Expr, seed: Contribution, relevant: Callable[[ProducerLoad], bool], declared: SourceLine | None,
-) -> list[tuple[ProducerLoad, Contribution]]:
+    value: Expr, seed: Contribution, relevant: Callable[[Any], bool], declared: SourceLine | None,
+) -> list[tuple[Any, Contribution]]:
     """The adjoint of each relevant read in `value`, whose own adjoint is `seed`. Reads of one element count as one.
 
-    relevant: whether the gradient goes through the tensor that is read. Raises NotDifferentiable (TW0170).
+    relevant: whether the gradient goes through what is read, an element of a tensor or of a program's memory. Raises NotDifferentiable (TW0170).
     """
     nodes = list(post_order(without_lets(value)))
     concerned = _concerned(nodes, relevant)
     reached: dict[int, list[Contribution]] = {id(nodes[-1]): [seed]}
-    reads: dict[ProducerLoad, list[Contribution]] = {}
+    reads: dict[Expr, list[Contribution]] = {}
     for node in reversed(nodes):  # parents before children
         parts = reached.pop(id(node), None)
         if parts is None or id(node) not in concerned or not isinstance(node, Expr) or not node.dtype.is_float:
             continue
         adjoint = joined(parts)
-        if isinstance(node, ProducerLoad):
+        if isinstance(node, (ProducerLoad, BufferLoad)):
             reads[node] = [adjoint]
             continue
         parts_of_children = _row(node, declared)(node, adjoint.value)
@@ -96,11 +97,11 @@ def adjoints_of_reads(
     return _by_element(reads)
 
 
-def _concerned(nodes: Sequence[object], relevant: Callable[[ProducerLoad], bool]) -> set[int]:
+def _concerned(nodes: Sequence[object], relevant: Callable[[Any], bool]) -> set[int]:
     """The nodes whose value depends on a relevant read."""
     concerned: set[int] = set()
     for node in nodes:
-        if isinstance(node, ProducerLoad):
+        if isinstance(node, (ProducerLoad, BufferLoad)):
             if relevant(node):
                 concerned.add(id(node))
         elif isinstance(node, (Select, IfThenElse)):
@@ -123,12 +124,17 @@ def _row(node: Expr, declared: SourceLine | None) -> Row:
     return row
 
 
-def _by_element(reads: dict[ProducerLoad, list[Contribution]]) -> list[tuple[ProducerLoad, Contribution]]:
+def _home(load: Any) -> object:
+    """What a read reads an element of."""
+    return load.producer if isinstance(load, ProducerLoad) else load.buffer
+
+
+def _by_element(reads: dict[Any, list[Contribution]]) -> list[tuple[Any, Contribution]]:
     """The reads, in the order of the expression, with those of one element together."""
-    groups: list[tuple[ProducerLoad, list[Contribution]]] = []
+    groups: list[tuple[Any, list[Contribution]]] = []
     for load in reversed(reads):
         for other, parts in groups:
-            if other.producer is load.producer and _same_indices(other.indices, load.indices):
+            if _home(other) is _home(load) and _same_indices(other.indices, load.indices):
                 parts.extend(reads[load])
                 break
         else:

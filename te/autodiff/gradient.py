@@ -30,6 +30,7 @@ from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
 from .reductions import Piece, pieces_of
 from .scatter import pays, scatter_reads, through_additions
 from .transpose import Term, transpose
+from .whole import gradients_through
 
 __all__ = ["gradient"]
 
@@ -127,6 +128,8 @@ class _Backward:
         self.operations = producers_first([output.op])
         self.relevant = _relevant(self.operations, wanted)
         self.reads: dict[Tensor, list[_Read]] = {}
+        self.parts: dict[Tensor, list[Tensor]] = {}
+        """What operations that are programs add to the adjoint of a tensor."""
         self.made: dict[Tensor, Tensor] = {}
 
     def run(self) -> None:
@@ -176,11 +179,14 @@ class _Backward:
                 continue
             adjoint = _Adjoint(self.heads, read.adjoint).at(heads)
             terms += ((axes, term) for term in transpose(read.load, adjoint, read.axes, own, axes))
+        for part in self.parts.pop(tensor, ()):
+            axes = (*axes_over(self.prefix, "h"), *_element_axes(tensor))
+            terms.append((axes, Term((), ops.const(True, "bool"), ProducerLoad(part, axes))))
         if not terms:
             return None
         axes, term = terms[0]
         summed = term.value.producer if len(terms) == 1 and isinstance(term.value, ProducerLoad) else None
-        if isinstance(summed, Tensor) and summed.op.additions is not None:
+        if isinstance(summed, Tensor) and summed.op.runs_in_order:
             self.made[tensor] = summed
             return _Adjoint(axes, Contribution((), term.value))
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
@@ -199,6 +205,11 @@ class _Backward:
             return
         compute = op.as_compute
         if compute is None:
+            parts = gradients_through(op, tensor, self.prefix, adjoint.at, self.relevant)
+            for read, part in (parts or {}).items():
+                self.parts.setdefault(read, []).append(part)
+            if parts is not None:
+                return
             raise NotDifferentiable(
                 f"the gradient would go through {op.name}, whose elements are not expressions", declared=op.source,
                 reason=f"it is a {op.kind} operation", called=user_source(),

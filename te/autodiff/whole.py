@@ -1,0 +1,78 @@
+"""Gradients through operations whose elements are not expressions: hybrid scripts, stores at places that are data, recurrences.
+
+The gradients by all that such a program reads are one program: it runs forward once more, keeping what is needed, and then backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import cast
+
+from ...errors import user_source
+from ...ir import ops
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, IterVar, ProducerLoad
+from ...ir.stmt import Allocate, BufferStore, Stmt
+from ...ir.visit import post_order, seq
+from ..hybrid.op import HybridOp
+from ..loops import loops_over
+from ..operation import Operation
+from ..scan import ScanOp
+from ..shape import axes_over
+from ..tag import current_tag
+from ..tensor import Tensor
+from .backward import Contribution
+from .programs import program_of
+from .recurrences import steps_of
+from .sweeps import Sweeps, sweeps_of
+
+__all__ = ["gradients_through"]
+
+
+def gradients_through(
+    op: Operation, tensor: Tensor, prefix: Sequence[Expr], adjoint: Callable[[tuple[Expr, ...]], Contribution],
+    relevant: Collection[Tensor],
+) -> dict[Tensor, Tensor] | None:
+    """What one output of `op` gives to the adjoint of each relevant tensor that it reads, of shape (*prefix, *tensor.shape); None for
+    a kind of operation that is no program. adjoint: of the output's element, at the head's axes and its own. Raises
+    NotDifferentiable (TW0170)."""
+    if isinstance(op, HybridOp):
+        body, outputs = op.body, op.buffers
+    elif isinstance(op, ScanOp):
+        body, outputs = steps_of(op, relevant)
+    else:
+        return None
+    program = program_of(body, outputs, op.source)
+    reads = (node.producer for node in post_order(program.body) if isinstance(node, ProducerLoad))
+    wanted = [cast("Tensor", read) for read in dict.fromkeys(reads) if read in relevant]
+    heads = axes_over(prefix, "h")
+    results = {read: Buffer(f"grad_{read.name}", (*prefix, *read.shape), read.dtype) for read in wanted}
+
+    def target(load: ProducerLoad) -> tuple[Buffer, tuple[Expr, ...]] | None:
+        result = results.get(cast("Tensor", load.producer))
+        return None if result is None else (result, (*heads, *load.indices))
+
+    sweeps = sweeps_of(program, program.buffers[tensor.value_index], target, op.source)
+    made = loops_over(heads, _run(sweeps, program.buffers[tensor.value_index], heads, adjoint, list(results.values())))
+    gradient = HybridOp(name=f"grad_{op.name}", tag=current_tag() or "hybrid", source=user_source(), body=made,
+                        buffers=tuple(results.values()))
+    return dict(zip(wanted, gradient.outputs, strict=True))
+
+
+def _run(
+    sweeps: Sweeps, output: Buffer, heads: Sequence[IterVar], adjoint: Callable[[tuple[Expr, ...]], Contribution],
+    results: Collection[Buffer],
+) -> Stmt:
+    """Both sweeps, from the adjoint of the output on, over memory of their own."""
+    by_output = sweeps.adjoints[output]
+    axes = axes_over(output.shape, "i")
+    seeded = loops_over(axes, BufferStore(by_output, adjoint((*heads, *axes)).chosen(), axes))
+    body = sweeps.with_stacks(seq(seeded, sweeps.forward, sweeps.back))
+    apart = {*results, *(node.buffer for node in post_order(body) if isinstance(node, Allocate))}
+    own = dict.fromkeys(node.buffer for node in post_order(body)
+                        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in apart)
+    scalars = [BufferStore(buffer, ops.const(0, buffer.dtype), ()) for buffer in own if not buffer.shape]
+    body = seq(*scalars, body)
+    for buffer in own:
+        body = Allocate(buffer, body)
+    return body
