@@ -70,7 +70,8 @@ def adjoints_of_reads(
 ) -> list[tuple[Any, Contribution]]:
     """The adjoint of each relevant read in `value`, whose own adjoint is `seed`. Reads of one element count as one.
 
-    relevant: whether the gradient goes through what is read, an element of a tensor or of a program's memory. Raises NotDifferentiable (TW0170).
+    relevant: whether the gradient goes through what is read, an element of a tensor or of a program's memory. Raises
+    NotDifferentiable (TW0170).
     """
     nodes = list(post_order(without_lets(value)))
     concerned = _concerned(nodes, relevant)

@@ -3,7 +3,8 @@
 The operations between the output and the inputs are met in reverse order. When all that reads a tensor has been met,
 its adjoint is the sum of what each read contributes: a stage where a read sums or where there are several, so that the
 result is ordinary tensors. The adjoint of an operation's element goes through its reduction (reductions.py), then
-through its expression (backward.py), to the elements that it reads, and each read is turned round (transpose.py).
+through its expression (backward.py), to the elements that it reads, and each read is turned round (transpose.py). Operations
+that are programs run backwards as a whole (whole.py).
 
 After E. Sheyko's automatic differentiation of tensor expressions for TVM (2018): there the dense Jacobian of each
 stage is written down and then simplified; here the equations between indices are solved before anything is written.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, cast
 
 from ...errors import user_source
@@ -50,8 +52,9 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     product by the factor, zeros apart. A combiner of one's own that chooses nothing takes work that is quadratic in the
     length of the reduction. The gradient of a read at indices that are data is a scatter: an operation of loops, as hybrid
     scripts are, that adds to the elements that were read; over dimensions of up to 16 elements, which ask each read instead,
-    it is a sum. Raises NotTensors (TW0173), GradientOfIntegers (TW0171), BadHead (TW0172), and NotDifferentiable (TW0170)
-    for outside code, bits, and combiners that choose.
+    it is a sum. A hybrid script, with its loops and branches, and a te.scan run forward once more and then backwards, which
+    takes memory for what derivatives on the way back read. Raises NotTensors (TW0173), GradientOfIntegers (TW0171), BadHead
+    (TW0172), and NotDifferentiable (TW0170) for outside code, bits, and combiners that choose.
     """
     wanted = _checked(output, inputs)
     prefix = _head_shape(output, head)
@@ -185,9 +188,8 @@ class _Backward:
         if not terms:
             return None
         axes, term = terms[0]
-        summed = term.value.producer if len(terms) == 1 and isinstance(term.value, ProducerLoad) else None
-        if isinstance(summed, Tensor) and summed.op.runs_in_order:
-            self.made[tensor] = summed
+        if len(terms) == 1 and (whole := _whole(axes, term)) is not None:
+            self.made[tensor] = whole
             return _Adjoint(axes, Contribution((), term.value))
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
             conditions = tuple(Condition(part, lazy=True) for part in ops.conjuncts(term.where))
@@ -250,6 +252,17 @@ def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
 def _copies(axes: Sequence[IterVar]) -> tuple[IterVar, ...]:
     """Axes over the same elements for another operation: each has its own."""
     return tuple(IterVar(axis.name, axis.dtype, axis.dom) for axis in axes)
+
+
+def _whole(axes: Sequence[IterVar], term: Term) -> Tensor | None:
+    """The tensor that a term is element by element, if a program computes it."""
+    value = term.value
+    if term.axes or not ops.is_const(term.where, 1) or not isinstance(value, ProducerLoad):
+        return None
+    if not all(map(is_, value.indices, axes)):
+        return None
+    made = cast("Tensor", value.producer)
+    return made if made.op.runs_in_order else None
 
 
 def _ties(condition: Expr, heads: Sequence[IterVar]) -> bool:

@@ -11,7 +11,7 @@ serial, and has a variable of its own: an operation's axes are its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import SourceLine, user_source
@@ -27,7 +27,7 @@ from ..loops import loops_over
 from ..shape import axes_over
 from .errors import NotDifferentiable
 
-__all__ = ["Program", "fresh_loop", "program_of", "reads_own_memory"]
+__all__ = ["Program", "fresh_loop", "is_fixed", "program_of", "reads_own_memory"]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,16 @@ def program_of(body: Stmt, outputs: Sequence[Buffer], declared: SourceLine | Non
     return Program(made, tuple(reader.buffers[output] for output in outputs), tuple(reader.memory))
 
 
-def fresh_loop(loop: For, begin: Expr, extent: Expr) -> Var:
-    """A variable for another loop over the same iterations: an axis, unless the extent is known at run time only."""
-    if isinstance(loop.var, IterVar) and not reads_memory(extent):
-        return IterVar(loop.var.name, loop.var.dtype, Range(begin, extent))
-    return Var(loop.var.name, loop.var.dtype)
+def fresh_loop(loop: For, begin: Expr, extent: Expr, fixed: bool) -> Var:
+    """A variable for another loop over the same iterations: an axis where they are fixed, neither data nor loops around it changing
+    how many there are."""
+    var = loop.var
+    return IterVar(var.name, var.dtype, Range(begin, extent)) if fixed else Var(var.name, var.dtype)
+
+
+def is_fixed(loop: For, around: Collection[Var]) -> bool:
+    """Whether data and the loops around it say nothing about a loop's iterations."""
+    return not any(isinstance(part, (BufferLoad, ProducerLoad)) or part in around for part in post_order(loop.begin, loop.extent))
 
 
 def reads_own_memory(value: Expr) -> bool:
@@ -67,13 +72,14 @@ class _Reader:
         self.values: dict[Var, Expr] = {}
         self.buffers = {output: replace(output) for output in outputs}
         self.memory: list[Buffer] = []
+        self.loops: set[Var] = set()
 
     def value(self, value: Expr) -> Expr:
         """An expression of the statement over the program's variables and memory."""
         def rule(node: Node) -> Node | None:
             return replace(node, buffer=self.buffers[node.buffer]) if isinstance(node, BufferLoad) else None
 
-        return rewrite(substitute(without_lets(value), self.values), rule)
+        return substitute(rewrite(without_lets(value), rule), self.values)
 
     def visit(self, node: Stmt, loops: tuple[Var, ...], guarded: bool) -> Stmt:
         """A statement within loops over these variables; guarded: in a branch of a choice too."""
@@ -85,7 +91,8 @@ class _Reader:
             return BufferStore(self.buffers[node.buffer], self.value(stored), tuple(map(self.value, node.indices)))
         if isinstance(node, For):
             begin, extent = self.value(node.begin), self.value(node.extent)
-            var = self.values[node.var] = fresh_loop(node, begin, extent)
+            var = self.values[node.var] = fresh_loop(node, begin, extent, is_fixed(node, self.loops))
+            self.loops.add(node.var)
             return For(var, begin, extent, LoopKind.SERIAL, self.visit(node.body, (*loops, var), guarded))
         if isinstance(node, If):
             branches = [None if part is None else self.visit(part, loops, True) for part in (node.then_body, node.else_body)]

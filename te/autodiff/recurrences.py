@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import cast
 
 from ...errors import user_source
 from ...ir import ops
@@ -24,8 +25,8 @@ __all__ = ["steps_of"]
 
 
 def steps_of(scan: ScanOp, wanted: Collection[Tensor]) -> tuple[Stmt, tuple[Buffer, ...]]:
-    """The recurrence as a statement, and the buffers of its outputs. wanted: what the gradient is taken by. Raises NotDifferentiable
-    (TW0170)."""
+    """The recurrence as a statement, and the buffers of its outputs. wanted: what the gradient goes through. Raises
+    NotDifferentiable (TW0170)."""
     outputs = tuple(Buffer(output.name, output.shape, output.dtype) for output in scan.outputs)
     order = producers_first([scan])
     stages = [op for op in order if op in scan.steps(order)]
@@ -63,7 +64,7 @@ def _loops(scan: ScanOp, op: Operation, memory: dict[Tensor, Buffer]) -> Stmt:
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and node.producer in memory:
-            return BufferLoad(memory[node.producer], node.indices)
+            return BufferLoad(memory[cast("Tensor", node.producer)], node.indices)
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in places:
             place = places[node.buffer]
             return BufferLoad(place, node.indices) if isinstance(node, BufferLoad) else BufferStore(place, node.value, node.indices)

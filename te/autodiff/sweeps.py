@@ -14,7 +14,7 @@ first run, says. Outside of loops it is a variable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from ...errors import SourceLine, user_source
@@ -26,7 +26,7 @@ from ...ir.stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, S
 from ...ir.visit import post_order, rewrite, seq, substitute
 from .backward import Contribution, adjoints_of_reads
 from .errors import NotDifferentiable
-from .programs import Program, fresh_loop, reads_own_memory
+from .programs import Program, fresh_loop, is_fixed, reads_own_memory
 
 __all__ = ["Sweeps", "Target", "sweeps_of"]
 
@@ -36,13 +36,12 @@ Target = Callable[[ProducerLoad], "tuple[Buffer, tuple[Expr, ...]] | None"]
 
 @dataclass(frozen=True)
 class Sweeps:
-    """adjoints: the memory of the adjoints of the program's buffers. memory: what both sweeps store to besides. counting: the run that
-    counts, for the stacks."""
+    """by_output: the memory of the adjoint of the output, which the way back begins with. counting: the run that counts, for the
+    stacks."""
 
     forward: Stmt
     back: Stmt
-    adjoints: dict[Buffer, Buffer]
-    memory: tuple[Buffer, ...]
+    by_output: Buffer
     counting: Stmt
     stacks: tuple[_Stack, ...]
 
@@ -67,7 +66,9 @@ def _in_own_memory(body: Stmt, shared: Collection[Buffer]) -> Stmt:
            if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in shared}
 
     def rule(node: Node) -> Node | None:
-        return replace(node, buffer=own[node.buffer]) if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in own else None
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in own:
+            return replace(node, buffer=own[node.buffer])
+        return None
 
     made: Stmt = rewrite(body, rule)
     for buffer in own.values():
@@ -107,20 +108,17 @@ class _Kept:
 def sweeps_of(program: Program, output: Buffer, target: Target, declared: SourceLine | None) -> Sweeps:
     """The sweeps of a program towards the inputs that have a target, from the adjoint of an output's buffer."""
     active = _active(program.body, target)
-    needed: set[Buffer] | None = None
+    needed = {*program.buffers, *program.memory}
     while True:  # what nobody reads on the way back need not be there, nor what leads to it
         maker = _Maker(target, active, needed, declared)
         made = maker.visit(program.body, ())
-        read = _read_back(made.back, {*program.buffers, *program.memory})
+        read = _read_back(made.back, needed)
         if needed == read:
             break
         needed = read
-    forward = _only(made.forward, needed, maker.keepers)
-    counting = _only(made.counting, needed, maker.keepers) if maker.stacks else seq()
-    adjoints = maker.adjoints
-    if output not in adjoints:
-        adjoints[output] = maker.adjoint(output)
-    return Sweeps(forward, made.back, adjoints, tuple(maker.memory), counting, tuple(maker.stacks.values()))
+    wanted = {*needed, *maker.keepers}
+    counting = _only(made.counting, wanted) if maker.stacks else seq()
+    return Sweeps(_only(made.forward, wanted), made.back, maker.adjoint(output), counting, tuple(maker.stacks.values()))
 
 
 def _active(body: Stmt, target: Target) -> set[Buffer]:
@@ -141,14 +139,12 @@ def _read_back(back: Stmt, own: Collection[Buffer]) -> set[Buffer]:
     return {node.buffer for node in post_order(back) if isinstance(node, BufferLoad) and node.buffer in own}
 
 
-def _only(body: Stmt, needed: Collection[Buffer], keepers: Collection[Buffer]) -> Stmt:
-    """What of a sweep gives the values that are kept, and those that stand in memory at its end."""
-    wanted = {*needed, *keepers}
-    before = -1
+def _only(body: Stmt, buffers: Collection[Buffer]) -> Stmt:
+    """What of a sweep gives the values that stand in these buffers at its end."""
+    wanted, before = set(buffers), -1
     while len(wanted) > before:
         before = len(wanted)
-        for buffer in _feeding(body, wanted):
-            wanted.add(buffer)
+        wanted.update(list(_feeding(body, wanted)))
     return _pruned(body, wanted) or seq()
 
 
@@ -186,14 +182,13 @@ class _Both:
 
 @dataclass
 class _Maker:
-    """needed: the buffers whose values the way back reads; None for all of them."""
+    """needed: the buffers whose values the way back reads."""
 
     target: Target
     active: Collection[Buffer]
-    needed: Collection[Buffer] | None
+    needed: Collection[Buffer]
     declared: SourceLine | None
     adjoints: dict[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
-    memory: list[Buffer] = field(default_factory=list[Buffer])
     stacks: dict[DType, _Stack] = field(default_factory=dict[DType, _Stack])
     keepers: set[Buffer] = field(default_factory=set[Buffer])
     """The memory in which values are kept."""
@@ -220,13 +215,14 @@ class _Maker:
     # Statements
 
     def _store(self, node: BufferStore, around: tuple[_Place, ...]) -> _Both:
-        if any(isinstance(inner, BufferLoad) and inner.buffer is node.buffer for index in node.indices for inner in post_order(index)):
+        if any(isinstance(inner, BufferLoad) and inner.buffer is node.buffer for inner in post_order(*node.indices)):
             raise NotDifferentiable(f"an element of {node.buffer.name} is stored at a place that {node.buffer.name} itself says",
                                     reason=f"`{str(node).strip()[:120]}`", declared=self.declared, called=user_source(),
                                     fix=f"keep the places in another buffer than {node.buffer.name}")
         back: list[Stmt] = []
-        forward = counting = node
-        if self.needed is None or node.buffer in self.needed:
+        forward: Stmt = node
+        counting: Stmt = node
+        if node.buffer in self.needed:
             kept = self._kept(node.buffer.dtype, around)
             before = BufferLoad(node.buffer, node.indices)
             forward, counting = seq(kept.store(before), node), seq(kept.count, node)
@@ -267,8 +263,8 @@ class _Maker:
         if _is_nothing(first.back) and (second is None or _is_nothing(second.back)):
             return _Both(chosen(node.condition, lambda one: one.forward), seq(), chosen(node.condition, lambda one: one.counting))
         if not reads_own_memory(node.condition):
-            return _Both(*(chosen(node.condition, part) for part in (
-                lambda one: one.forward, lambda one: one.back, lambda one: one.counting)))
+            return _Both(chosen(node.condition, lambda one: one.forward), chosen(node.condition, lambda one: one.back),
+                         chosen(node.condition, lambda one: one.counting))
         kept = self._kept(DType("int8"), around)
         forward, back, counting = (Var("taken", DType("bool")) for _ in range(3))
         number = ops.select(forward, ops.const(1, "int8"), ops.const(0, "int8"))
@@ -280,21 +276,23 @@ class _Maker:
     def _loop(self, node: For, around: tuple[_Place, ...]) -> _Both:
         if reads_own_memory(node.begin):
             raise NotDifferentiable("a loop begins where the program says only while it runs", reason=f"at {node.begin}"[:200],
-                                    declared=self.declared, called=user_source(), fix="begin it at 0, and leave iterations out by an if")
+                                    declared=self.declared, called=user_source(),
+                                    fix="begin it at 0, and leave iterations out by an if")
         own = reads_own_memory(node.extent)
-        varies = own or any(part is place.var for place in around for part in post_order(node.extent))
-        place = _Place(node.var, ops.subtract(node.var, node.begin), None if varies else node.extent)
+        fixed = is_fixed(node, [place.var for place in around])
+        place = _Place(node.var, ops.subtract(node.var, node.begin), node.extent if fixed else None)
         inner = self.visit(node.body, (*around, place))
         nothing = _is_nothing(inner.back)
         if not own or nothing:
-            return _Both(_again(node, node.extent, inner.forward), seq() if nothing else _reversed(node, node.extent, inner.back),
-                         _again(node, node.extent, inner.counting))
+            return _Both(_again(node, node.extent, inner.forward, fixed),
+                         seq() if nothing else _reversed(node, node.extent, inner.back, fixed),
+                         _again(node, node.extent, inner.counting, fixed))
         kept = self._kept(INT64, around)
         forward, back, counting = (Var("trips", node.extent.dtype) for _ in range(3))
         return _Both(
-            LetStmt(forward, node.extent, seq(_again(node, forward, inner.forward), kept.store(ops.cast(forward, INT64)))),
-            seq(kept.back, LetStmt(back, ops.cast(kept.value, back.dtype), _reversed(node, back, inner.back))),
-            LetStmt(counting, node.extent, seq(_again(node, counting, inner.counting), kept.count)))
+            LetStmt(forward, node.extent, seq(_again(node, forward, inner.forward, False), kept.store(ops.cast(forward, INT64)))),
+            seq(kept.back, LetStmt(back, ops.cast(kept.value, back.dtype), _reversed(node, back, inner.back, False))),
+            LetStmt(counting, node.extent, seq(_again(node, counting, inner.counting, False), kept.count)))
 
     def _kept(self, dtype: DType, around: tuple[_Place, ...]) -> _Kept:
         """Room for a value at each run of a statement."""
@@ -302,7 +300,6 @@ class _Maker:
         if len(counts) == len(around):
             memory = Buffer("kept", tuple(counts), dtype, scope="global" if counts else "local")
             indices = tuple(place.number for place in around)
-            self.memory.append(memory)
             self.keepers.add(memory)
             return _Kept(lambda value: BufferStore(memory, value, indices), seq(), seq(), BufferLoad(memory, indices))
         stack = self.stacks.setdefault(dtype, _Stack(dtype))
@@ -314,15 +311,15 @@ class _Maker:
                      BufferLoad(stack.memory, (top,)))
 
 
-def _again(loop: For, extent: Expr, body: Stmt) -> Stmt:
+def _again(loop: For, extent: Expr, body: Stmt, fixed: bool) -> Stmt:
     """The loop around another body, with a variable of its own."""
-    var = fresh_loop(loop, loop.begin, extent)
+    var = fresh_loop(loop, loop.begin, extent, fixed)
     return For(var, loop.begin, extent, LoopKind.SERIAL, substitute(body, {loop.var: var}))
 
 
-def _reversed(loop: For, extent: Expr, body: Stmt) -> Stmt:
+def _reversed(loop: For, extent: Expr, body: Stmt, fixed: bool) -> Stmt:
     """The loop around another body, from its last iteration to its first."""
-    var = fresh_loop(loop, loop.begin, extent)
+    var = fresh_loop(loop, loop.begin, extent, fixed)
     last = ops.subtract(ops.add(loop.begin, extent), ops.const(1, extent.dtype))
     now = ops.subtract(last, var if ops.is_const(loop.begin, 0) else ops.subtract(var, loop.begin))
     return For(var, loop.begin, extent, LoopKind.SERIAL, substitute(body, {loop.var: now}))

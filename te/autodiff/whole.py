@@ -1,6 +1,7 @@
 """Gradients through operations whose elements are not expressions: hybrid scripts, stores at places that are data, recurrences.
 
-The gradients by all that such a program reads are one program: it runs forward once more, keeping what is needed, and then backwards.
+The gradients by all that such a program reads are one program: it runs forward once more, keeping what is needed, and then
+backwards.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def gradients_through(
     op: Operation, tensor: Tensor, prefix: Sequence[Expr], adjoint: Callable[[tuple[Expr, ...]], Contribution],
     relevant: Collection[Tensor],
 ) -> dict[Tensor, Tensor] | None:
-    """What one output of `op` gives to the adjoint of each relevant tensor that it reads, of shape (*prefix, *tensor.shape); None for
-    a kind of operation that is no program. adjoint: of the output's element, at the head's axes and its own. Raises
+    """What one output of `op` gives to the adjoint of each relevant tensor that it reads, of shape (*prefix, *tensor.shape); None
+    for a kind of operation that is no program. adjoint: of the output's element, at the head's axes and its own. Raises
     NotDifferentiable (TW0170)."""
     if isinstance(op, HybridOp):
         body, outputs = op.body, op.buffers
@@ -64,9 +65,8 @@ def _run(
     results: Collection[Buffer],
 ) -> Stmt:
     """Both sweeps, from the adjoint of the output on, over memory of their own."""
-    by_output = sweeps.adjoints[output]
     axes = axes_over(output.shape, "i")
-    seeded = loops_over(axes, BufferStore(by_output, adjoint((*heads, *axes)).chosen(), axes))
+    seeded = loops_over(axes, BufferStore(sweeps.by_output, adjoint((*heads, *axes)).chosen(), axes))
     body = sweeps.with_stacks(seq(seeded, sweeps.forward, sweeps.back))
     apart = {*results, *(node.buffer for node in post_order(body) if isinstance(node, Allocate))}
     own = dict.fromkeys(node.buffer for node in post_order(body)
