@@ -62,7 +62,7 @@ class Graph(Parts):
         does not depend on has zeros. Where a function has a kink, one side is taken. Raises NoGradient (TW0930).
         """
         made = with_gradients(self, of, [wrt] if isinstance(wrt, str) else list(wrt))
-        return Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+        return Graph.of(made)
 
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
         """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""

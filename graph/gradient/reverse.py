@@ -26,6 +26,8 @@ def with_gradients(g: Parts, of: str, wrt: Sequence[str]) -> Parts:
         b.output(name, value)
     for name, gradient in gradients_in(b, g, of, wrt).items():
         b.output(f"grad_{name}", gradient)
+    for past, present in g.state.items():
+        b.state(past, present)
     return without_dead(b.parts())
 
 
