@@ -12,11 +12,12 @@ that side are loops around, as are the axes that both sides read. (Springer and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from math import ceil, prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ...codegen.machine import Machine
@@ -25,6 +26,7 @@ from ...ir.ops import const
 from ...te.operation import Operation
 from ..operations import axes_in, contiguous, fixed_extent, is_known, loads_of
 from ..plan import Candidate
+from .digits import digits_of, in_digits
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
 from .injective import worth_threads
@@ -96,20 +98,48 @@ def contraction(group: Group, otherwise: Callable[[], None]) -> bool:
     """Schedules a group whose anchor is one, or else `otherwise`; does nothing and returns False where it is none, or where copying
     columns would take longer than computing with them."""
     anchor = group.anchor
-    whole = contraction_of(anchor)
-    if whole is None or group.parts:
+    if group.parts:
         return False
-    found = min(_narrower(whole), key=lambda each: _cost(each, group.machine))
-    if _cost(found, group.machine) > MOST_COST:
+    found = _cheapest(anchor, group.machine)
+    if found is not None:
+        group.choose("contraction", [*_ways(group, found), Candidate("as any sum", otherwise)])
+        return True
+    return _contraction_in_digits(group)
+
+
+def _contraction_in_digits(group: Group) -> bool:
+    """Schedules a group whose anchor is one once its axes are digits; does nothing and returns False where it is none."""
+    digits = digits_of(group.anchor)
+    if not digits:
         return False
+    with group.s.attempt() as attempt:
+        split = in_digits(group, digits)
+        found = _cheapest(split.anchor, group.machine)
+        if found is None:
+            group.s.undo(attempt)
+            return False
+        group.choose("contraction", list(_ways(split, found, digits)))
+    return True
+
+
+def _cheapest(op: Operation, machine: Machine) -> Contraction | None:
+    """The contraction that an operation is, with as many of its columns as cost least; None where that costs too much."""
+    whole = contraction_of(op)
+    if whole is None:
+        return None
+    found = min(_narrower(whole), key=lambda each: _cost(each, machine))
+    return found if _cost(found, machine) <= MOST_COST else None
+
+
+def _ways(group: Group, found: Contraction, digits: Mapping[int, int] = MappingProxyType({})) -> Iterator[Candidate]:
+    """The ways to compute it. digits: of the axes of the result that the anchor has two of each for, by their places."""
     product = Product(size_of(found.rows), size_of(found.columns), size_of(found.summed), size_of(found.outer),
-                      anchor.output(0).dtype.bits, scattered=True)
+                      group.anchor.output(0).dtype.bits, scattered=True)
     packed = [way for way in plans(product, group.machine) if way.packed]
     if len(found.columns) > 1:
         packed.sort(key=lambda way: _is_full(way, group.machine))
-    ways = [Candidate(_description(found, way), partial(_apply, group, found, way)) for way in packed]
-    group.choose("contraction", [*ways, Candidate("as any sum", otherwise)])
-    return True
+    for way in packed:
+        yield Candidate(_description(found, way), partial(_apply, group, found, way, digits))
 
 
 def _is_full(way: Plan, machine: Machine) -> bool:
@@ -124,7 +154,7 @@ def _description(found: Contraction, way: Plan) -> str:
     return f"rows {rows}, columns {columns}: {way}"
 
 
-def _apply(group: Group, found: Contraction, chosen: Plan) -> None:
+def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int]) -> None:
     s, anchor = group.s, group.anchor
     sums = result_of(group, chosen)
     panel, panel_axes = _copied(group, sums, found.b)
@@ -146,7 +176,8 @@ def _apply(group: Group, found: Contraction, chosen: Plan) -> None:
         if worth_threads(rows.op.axis):
             rows.parallel(rows.op.axis[0])
     stage = s[group.output]
-    axes = list(stage.op.axis)
+    axes = [part for place, axis in enumerate(list(stage.op.axis))
+            for part in (stage.split(axis, factor=digits[place]) if place in digits else (axis,))]
     outer, (i, j) = [axes[place] for place in order], [[axes[place] for place in places] for places in across]
     stage.reorder(*outer, *i, *j)
     per_panel, per_tile = tasks(stage, [*outer, fused(stage, i), fused(stage, j)], chosen)

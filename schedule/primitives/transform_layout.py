@@ -156,10 +156,16 @@ def _name(layout: IndexMap, place: int) -> str:
 def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple[Expr, ...]) -> ComputeOp:
     """The operation over the new dimensions."""
     condition = likely(all_of(*inverse.conditions)) if inverse.conditions else None
-    own = {*op.axis}
+    own, analyzer = {*op.axis}, Analyzer()
+    for axis in axes:
+        if axis.dom is not None:
+            analyzer.bind(axis, axis.dom)
+
+    def read(node: Node) -> Node | None:  # (o.outer * 4 + o.inner) // 4 is o.outer
+        return replace(node, indices=tuple(map(analyzer.simplify, node.indices))) if isinstance(node, ProducerLoad) else None
 
     def rule(value: Expr) -> Expr:
-        there = substitute_axes(value, op.axis, inverse.values)
+        there = rewrite(substitute_axes(value, op.axis, inverse.values), read)
         if condition is None:
             return there
         if isinstance(there, Reduce):

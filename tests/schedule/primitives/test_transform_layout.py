@@ -13,6 +13,8 @@ import tilewright as tw
 from everywhere import EMULATED, holds, replays
 from schedule_state import exact
 from tilewright import te
+from tilewright.ir.expr import ProducerLoad
+from tilewright.ir.visit import post_order
 from tilewright.schedule.errors import BadLayout
 
 
@@ -240,3 +242,13 @@ def test_a_tile_of_fused_loops_needs_no_more_than_its_part_of_a_flat_layout() ->
     a = numbers(7, 11, 5)
     holds(s, [A, C], [a], [a * 2 + 1])
     replays(s, [C.op])
+
+
+def test_what_is_read_by_digits_is_read_at_the_new_axes() -> None:
+    a = te.placeholder((3,), name="A")
+    b = te.compute((12,), lambda i: a[i // 4] + (i % 4).astype("float32"), name="B")
+    c = te.compute((12,), lambda i: b[i], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[b].transform_layout(lambda i: [i // 4, i % 4]) or []
+    (load,) = [node for node in post_order(s[b].op.values[0]) if isinstance(node, ProducerLoad)]
+    assert load.indices == (outer,)

@@ -1,0 +1,59 @@
+"""Axes that are read as digits: groups of convolutions, and what else divides an index."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule import schedule
+from tilewright.autoschedule.cpu.digits import digits_of
+
+HASWELL = "llvm -mcpu=haswell"
+
+
+def groups(number: int, results: int, channels: int, wide: int, stride: int) -> tuple[list[te.Tensor], te.Tensor]:
+    """A convolution along rows of which each group of results reads channels of its own."""
+    x = te.placeholder((number * channels, 7, wide), name="X")
+    w = te.placeholder((number * results, channels, 3, 3), name="W")
+    c, p, q = (te.reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (3, "p"), (3, "q")))
+    return [x, w], te.compute((number * results, (7 - 3) // stride + 1, (wide - 3) // stride + 1), lambda o, y, z: te.sum(
+        x[o // results * channels + c, y * stride + p, z * stride + q] * w[o, c, p, q], [c, p, q]), name="Y")
+
+
+@pytest.mark.parametrize(("number", "results", "channels", "wide", "stride", "tail"), [
+    (3, 7, 5, 23, 1, False), (2, 17, 3, 35, 2, True), (5, 16, 1, 41, 1, True)])
+def test_groups_are_products_of_matrices_bit_for_bit(
+    number: int, results: int, channels: int, wide: int, stride: int, tail: bool,
+) -> None:
+    inputs, conv = groups(number, results, channels, wide, stride)
+    output = te.compute(conv.shape, lambda *at: te.max(conv(*at) + 0.5, 0.0), name="T") if tail else conv
+    rng = np.random.default_rng(number)
+    arrays = [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+    chosen, got = schedule(output), list[np.ndarray]()
+    assert chosen.plan[0].rule == "contraction" and chosen.is_exact
+    assert chosen.plan[0].anchor == "Y" and re.match(r"rows o\S*inner, ", chosen.plan[0].description)
+    for s in (chosen, te.create_schedule(output.op)):
+        got.append(np.full(tuple(int(str(extent)) for extent in output.shape), np.nan, "float32"))
+        tw.build(s, [*inputs, output])(*arrays, got[-1])
+    np.testing.assert_array_equal(*got)
+
+
+def test_an_axis_is_digits_where_one_divisor_divides_its_extent() -> None:
+    _, conv = groups(3, 7, 5, 23, 1)
+    assert digits_of(conv.op) == {0: 7}
+    a = te.placeholder((64,), name="A")
+    k = te.reduce_axis((0, 2), "k")
+    twice = te.compute((12,), lambda i: te.sum(a[i // 3 + k] * a[i // 4 + k], k), name="twice")
+    uneven = te.compute((13,), lambda i: te.sum(a[i // 3 + k] * a[i % 3], k), name="uneven")
+    assert digits_of(twice.op) == {} and digits_of(uneven.op) == {}
+
+
+def test_what_no_product_of_matrices_comes_of_stays_as_it_was() -> None:
+    a = te.placeholder((24, 33), name="A")
+    k = te.reduce_axis((0, 33), "k")
+    thin = te.compute((24, 4), lambda i, j: te.sum(a[i // 2 * 2 + j // 2, k] * a[i, k], k), name="thin")
+    s = schedule(thin, HASWELL)
+    assert s.plan[0].rule != "contraction" and not any(record.primitive == "transform_layout" for record in s.records)
