@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from ..errors import InternalError
 from ..ir.constant import Constant
 
-__all__ = ["Evaluation", "MachineCode", "run"]
+__all__ = ["Evaluation", "MachineCode", "run", "run_on"]
 
 
 class MachineCode(Protocol):
@@ -44,12 +44,17 @@ class Evaluation:
 def run(evaluation: Evaluation) -> None:
     """Fills the constants, which nobody changes from then on. Raises MemoryError where there is too little for it."""
     for symbol, results in evaluation.calls:
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in results))
-        function: Callable[..., int] = kind(evaluation.module.address(symbol))
-        status = function(*(held.address for held in results))
-        if status == -1:
-            raise MemoryError(f"too little memory to compute {', '.join(held.name for held in results)} while building")
-        if status:
-            raise InternalError(f"computing {', '.join(held.name for held in results)} while building ended with {status}")
+        run_on(evaluation.module.address(symbol), [held.address for held in results], ", ".join(held.name for held in results))
         for held in results:
             held.data.flags.writeable = False
+
+
+def run_on(address: int, pointers: Sequence[int], what: str) -> None:
+    """Calls `i32 f(pointers)`, which computes what is so called. Raises MemoryError where there is too little for it."""
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
+    function: Callable[..., int] = kind(address)
+    status = function(*pointers)
+    if status == -1:
+        raise MemoryError(f"too little memory to compute {what} while building")
+    if status:
+        raise InternalError(f"computing {what} while building ended with {status}")

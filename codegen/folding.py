@@ -9,24 +9,28 @@
 Statements at the root that read nothing but constants, and memory that only such statements write, become a function of their
 own, which runs at once: the same loops by the same passes, so that it gives the same bits. What is computed within the
 loops of something else stays there: a schedule says by compute_root what is to be stored whole.
+
+Constants that are open come later: then the function runs, and what it computed is passed.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from ..ir.buffer import Buffer
-from ..ir.constant import Constant, aligned_empty
+from ..ir.constant import Constant, aligned_zeros
 from ..ir.expr import BufferLoad, Call, Expr, IntImm
 from ..ir.intrinsics import INTRINSICS, is_pure
 from ..ir.pointers import WRITES, pointed_to
 from ..ir.stmt import Allocate, Assert, BufferStore, Function, Seq, Stmt
 from ..ir.visit import free_vars, seq, walk
 from ..runtime.array import numpy_dtype
+from .result import Opening
 
-__all__ = ["OF_ANOTHER_TARGET", "Folded", "fold"]
+__all__ = ["OF_ANOTHER_TARGET", "Folded", "fold", "opened"]
 
 _HINTS = ("access_ptr", "prefetch")
 """Calls that are not pure and have no effect by themselves."""
@@ -37,7 +41,7 @@ OF_ANOTHER_TARGET = ("call_pure_extern", "call_llvm_intrinsic", *(row.name for r
 @dataclass(frozen=True)
 class Folded:
     """function: what remains to be done in each call. made: computes `results`, in the order of its arguments; None where
-    nothing is computed from constants alone."""
+    nothing is computed from constants alone. Results of constants that are open are open too."""
 
     function: Function
     made: Function | None = None
@@ -71,14 +75,38 @@ def fold(function: Function, refused: Collection[str] = ()) -> Folded:
     made = [buffer for buffer in memory if buffer in known and buffer in still and any(buffer in step.writes for step in done)]
     if not made:
         return Folded(function)
-    results = tuple(_memory_of(buffer) for buffer in made)
+    held = function.constant_buffers
+    is_open = any(held[buffer].is_open for step in done for buffer in step.reads if buffer in held)
+    results = tuple(_memory_of(buffer, is_open) for buffer in made)
     body = _within(seq(*(step.stmt for step in done)), (b for b in memory if b not in made and _used(b, done)))
     before = Function(f"{function.name}_constants", tuple(made), body, tuple(made), function.attrs)
     after = replace(function, params=function.arguments, constants=(),
                     body=_within(seq(*(step.stmt for step in rest)), (b for b in memory if b not in made and _used(b, rest))))
-    held = function.constant_buffers
     return Folded(_with_constants(after, {**held, **dict(zip(made, results, strict=True))}, still),
                   _with_constants(before, held, {buffer for step in done for buffer in step.reads}), results)
+
+
+def opened(function: Function, refused: Collection[str] = ()) -> tuple[Function, Function | None, Opening]:
+    """`function` as fold leaves it, what computes the rest, and what they take: both with the constants that are open as their last
+    arguments."""
+    folded = fold(function, refused)
+    rest, read = _taking(folded.function)
+    reads = tuple(folded.results.index(held) if held in folded.results else held.name for held in read)
+    if folded.made is None:
+        return rest, None, Opening(reads)
+    made, sources = _taking(folded.made)
+    digest = hashlib.sha256(str(replace(made, name="packing")).encode()).hexdigest()
+    results = tuple((str(held.data.dtype), held.data.shape) for held in folded.results)
+    return rest, made, Opening(reads, results, tuple(held.name for held in sources), digest)
+
+
+def _taking(function: Function) -> tuple[Function, tuple[Constant, ...]]:
+    """`function`, which takes the constants that are open as its last arguments, and these."""
+    held = function.constant_buffers
+    taken = {buffer: constant for buffer, constant in held.items() if constant.is_open}
+    own = {buffer: constant for buffer, constant in held.items() if not constant.is_open}
+    params = (*function.arguments, *taken, *own)
+    return replace(function, params=params, constants=tuple(own.values())), tuple(taken.values())
 
 
 def _with_constants(function: Function, held: dict[Buffer, Constant], used: Collection[Buffer]) -> Function:
@@ -158,15 +186,14 @@ def _numbers(buffer: Buffer) -> list[int]:
         isinstance(value, IntImm) for value in values) else []
 
 
-def _memory_of(buffer: Buffer) -> Constant:
-    """Memory for what is computed; that of a buffer with gaps, which hold 0, has one dimension."""
+def _memory_of(buffer: Buffer, is_open: bool) -> Constant:
+    """Memory for what is computed, none yet where that is open; that of a buffer with gaps, which hold 0, has one dimension."""
     shape = tuple(_numbers(buffer)[: buffer.ndim]) if buffer.ndim else ()
     if buffer.strides:
         steps = _numbers(buffer)[buffer.ndim :]
         shape = (1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) if prod(shape) else 0,)
-    data = aligned_empty(shape, numpy_dtype(str(buffer.dtype)))
-    data[...] = 0
-    return Constant(buffer.name, data)
+    dtype = numpy_dtype(str(buffer.dtype))
+    return Constant.open(buffer.name, shape, dtype) if is_open else Constant(buffer.name, aligned_zeros(shape, dtype))
 
 
 def _used(buffer: Buffer, steps: Iterable[_Step]) -> bool:

@@ -12,7 +12,7 @@ from ..runtime.module import Module
 from ..runtime.signature import Signature
 from .evaluate import Evaluation, MachineCode
 
-__all__ = ["BuildOptions", "BuildResult", "NativeCode"]
+__all__ = ["BuildOptions", "BuildResult", "NativeCode", "Opening"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,31 @@ class BuildOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What a function takes of constants that are open, as arguments after those that were declared, and how some of it is made.
+
+    reads: in this order, a constant by its name, or a result by its number. results: the dtype and the shape of what a function of
+    its own computes of the constants `sources`, once: `i32 packing(results, sources)`. digest: of that function's program.
+    """
+
+    reads: tuple[str | int, ...] = ()
+    results: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    sources: tuple[str, ...] = ()
+    digest: str = ""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether there is such a function."""
+        return bool(self.results)
+
+
+@dataclass(frozen=True, slots=True)
 class NativeCode:
     """Machine code that runs in this process, with what a later process has to know to link it again.
 
     parallel: it shares loops among threads. calls_python: it holds the addresses of Python functions. imports_c: it calls what
     came from C. constants: what it reads, by symbol. evaluation: how those of them were computed that the program does not have.
+    opening: of a function that takes open constants; what packs these is the second one of the code.
     """
 
     module: MachineCode
@@ -49,6 +69,7 @@ class NativeCode:
     imports_c: bool
     constants: Mapping[Constant, str]
     evaluation: Evaluation | None
+    opening: Opening = Opening()
 
 
 @dataclass(frozen=True, slots=True)

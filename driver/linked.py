@@ -14,26 +14,31 @@ from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from numpy.typing import NDArray
+
 from ..codegen.abi.stub import kernel_symbol, stub_symbols
-from ..codegen.evaluate import MachineCode
+from ..codegen.evaluate import MachineCode, run_on
 from ..codegen.export.library import Exporter
 from ..codegen.llvm.backend import Prepared, prepare
-from ..codegen.result import BuildOptions
+from ..codegen.llvm.evaluation import compile_here
+from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
 from ..ir.buffer import Buffer
+from ..ir.constant import aligned_zeros
 from ..ir.expr import BufferLoad, Node
 from ..ir.passes.common.options import with_options
 from ..ir.passes.common.runner import environment_watchers
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion, rewrite
 from ..runtime.abi import ITEM_BYTES
+from ..runtime.array import numpy_dtype
 from ..runtime.diagnose import kernel_failure
 from ..runtime.kernel import Kernel, make_kernel
 from ..runtime.signature import BufferParam, Signature
 from ..te import Tensor
 from .build import tuned_program
 from .bundle import bundling
-from .cache.kernels import code_of
+from .cache.kernels import code_of, opening_of
 from .cache.lookup import Place, find_place
 from .cache.store import Entry
 from .compile import BuildItem, Request, lowered_programs
@@ -42,13 +47,41 @@ from .lower import evidence_of, function_of
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Caller", "Inner", "Linked", "build_linked", "export_linked"]
+__all__ = ["Caller", "Inner", "Linked", "Part", "build_linked", "export_linked"]
 
-_Code: TypeAlias = "tuple[MachineCode, Sequence[Signature], object]"
-"""Machine code, the signatures of its functions, and what it reads."""
-Caller: TypeAlias = "Callable[[Mapping[str, tuple[int, ...]]], Function]"
-"""Makes the function that calls the others, from the bytes of the memories that each works in, by its name. These are its last
-arguments, aligned to 64 bytes."""
+@dataclass(frozen=True)
+class _Code:
+    """Machine code, the signatures of its functions, what the first takes of open constants, and what they read."""
+
+    module: MachineCode
+    signatures: Sequence[Signature]
+    opening: Opening
+    constants: object
+
+
+@dataclass(frozen=True)
+class Part:
+    """A function that others call, `i32 f(pointers)`: to its tensors, to what `opening` reads of constants, and to the memories
+    that it works in, which have so many bytes and are aligned to 64. address, packing: where it is in this process, and what
+    packs for it; 0 where it is not."""
+
+    opening: Opening
+    workspaces: tuple[int, ...]
+    code: object
+    address: int = 0
+    packing: int = 0
+
+    def packed(self, sources: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """What the function reads in place of these constants, computed now. Raises MemoryError."""
+        results = [aligned_zeros(shape, numpy_dtype(dtype)) for dtype, shape in self.opening.results]
+        run_on(self.packing, [array.ctypes.data for array in (*results, *sources)], "packed weights")
+        for array in results:
+            array.flags.writeable = False
+        return results
+
+
+Caller: TypeAlias = "Callable[[Mapping[str, Part]], Function]"
+"""Makes the function that calls the others, by their names."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +95,10 @@ class Inner:
 
 @dataclass(frozen=True)
 class Linked:
-    """main: what Python calls. addresses: of the functions that it calls, `i32 f(pointers)`, by name, for as long as
-    this lives. workspaces: the bytes of the memories that each works in."""
+    """main: what Python calls. parts: the functions that it calls, by name, there for as long as this lives."""
 
     main: Kernel
-    addresses: dict[str, int]
-    workspaces: dict[str, tuple[int, ...]]
+    parts: dict[str, Part]
 
 
 def build_linked(
@@ -79,21 +110,17 @@ def build_linked(
     output is put over the last of the inputs, which is read element by element and passed once, as the output. target: of this
     machine. Raises what tw.build raises."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
-        modules = _compiled(_requests(parts, target, options, tuned, exact, over))
-        workspaces = {name: _workspaces(code[1][0], len(parts[name]) - (name in over))
-                      for name, code in zip(parts, modules, strict=True)}
-        addresses = {name: code[0].address(kernel_symbol(name)) for name, code in zip(parts, modules, strict=True)}
+        codes = _compiled(_requests(parts, target, options, tuned, exact, over))
+        made = {name: _part(name, code, len(tensors) - (name in over))
+                for (name, tensors), code in zip(parts.items(), codes, strict=True)}
         for name, function in inner.items():
-            request = _inner_request(name, function, workspaces, target, options)
-            modules.append(_found_or_built(request, {kernel_symbol(other): at for other, at in addresses.items()}))
-            workspaces[name] = _workspaces(modules[-1][1][0], function.given)
-            addresses[name] = modules[-1][0].address(kernel_symbol(name))
-        main = caller(workspaces)
-        request = Request((BuildItem(main.name, main),), target, options)
-        module, signatures, constants = _found_or_built(request, {kernel_symbol(name): at for name, at in addresses.items()})
-    entries = {role: module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
-    failure = partial(kernel_failure, signatures[0], messages=module.messages[main.name])
-    return Linked(make_kernel(signatures[0], entries, code=(module, modules, constants), failure=failure), addresses, workspaces)
+            codes.append(_found_or_built(_inner_request(name, function, made, target, options), made))
+            made[name] = _part(name, codes[-1], function.given)
+        main = caller(made)
+        code = _found_or_built(Request((BuildItem(main.name, main),), target, options), made)
+    entries = {role: code.module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
+    failure = partial(kernel_failure, code.signatures[0], messages=code.module.messages[main.name])
+    return Linked(make_kernel(code.signatures[0], entries, code=(code, codes), failure=failure), made)
 
 
 def export_linked(
@@ -103,21 +130,26 @@ def export_linked(
     """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
         prepared = [_prepared(request) for request in _requests(parts, target, options, tuned, exact, over)]
-        called = [program for each in prepared for program in each.programs]
-        workspaces = {name: _workspaces(program.signature, len(parts[name]) - (name in over))
-                      for name, program in zip(parts, called, strict=True)}
+        called = [each.programs[0] for each in prepared]
+        packing = _packing(prepared, target, options)
+        made: dict[str, Part] = {}
+        for (name, tensors), each in zip(parts.items(), prepared, strict=True):
+            workspaces = _workspaces(each.programs[0].signature, each.opening, len(tensors) - (name in over))
+            packs = packing.address(kernel_symbol(each.packing.name)) if packing and each.packing else 0
+            made[name] = Part(each.opening, workspaces, packing, packing=packs)
         for name, function in inner.items():
-            called += _prepared(_inner_request(name, function, workspaces, target, options)).programs
-            workspaces[name] = _workspaces(called[-1].signature, function.given)
-        main = caller(workspaces)
+            each = _prepared(_inner_request(name, function, made, target, options))
+            called.append(each.programs[0])
+            made[name] = Part(each.opening, _workspaces(called[-1].signature, each.opening, function.given), each)
+        main = caller(made)
         programs = _prepared(Request((BuildItem(main.name, main),), target, options)).programs
     return Exporter(programs, options.fast_math, options.fp_contract, target, inner=tuple(called), is_module=False)
 
 
 def _inner_request(
-    name: str, function: Inner, workspaces: Mapping[str, tuple[int, ...]], target: Target, options: BuildOptions,
+    name: str, function: Inner, made: Mapping[str, Part], target: Target, options: BuildOptions,
 ) -> Request:
-    return Request((BuildItem(name, function.caller(workspaces)),), target, options, bare=True)
+    return Request((BuildItem(name, function.caller(made)),), target, options, bare=True)
 
 
 def _requests(
@@ -134,19 +166,34 @@ def _requests(
 
 def _put_over(function: Function) -> Function:
     """The function with its output in the memory of the input before it."""
-    *rest, under, result = function.params
+    *rest, under, result = function.arguments
     assert isinstance(under, Buffer) and isinstance(result, Buffer), "functions of tensors have buffers"
 
     def rule(node: Node) -> Node | None:
         return replace(node, buffer=result) if isinstance(node, BufferLoad) and node.buffer is under else None
 
-    return replace(function, params=(*rest, result), body=rewrite(function.body, rule))
+    params = (*rest, result, *function.params[len(function.arguments):])
+    return replace(function, params=params, body=rewrite(function.body, rule))
 
 
-def _workspaces(signature: Signature, given: int) -> tuple[int, ...]:
-    """The sizes of the memory that a function works in, beside the arguments that it is given."""
+def _part(name: str, code: _Code, given: int) -> Part:
+    symbols = [kernel_symbol(signature.name) for signature in code.signatures]
+    packing = code.module.address(symbols[1]) if code.opening.is_packed else 0
+    workspaces = _workspaces(code.signatures[0], code.opening, given)
+    return Part(code.opening, workspaces, code, code.module.address(kernel_symbol(name)), packing)
+
+
+def _workspaces(signature: Signature, opening: Opening, given: int) -> tuple[int, ...]:
+    """The sizes of the memory that a function works in, beside the arguments that it is given and constants."""
     return tuple(prod(int(extent) for extent in cast("Sequence[Any]", param.shape)) * ITEM_BYTES[param.dtype]
-                 for param in signature.params[given:] if isinstance(param, BufferParam))
+                 for param in signature.params[given + len(opening.reads):] if isinstance(param, BufferParam))
+
+
+def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions) -> MachineCode | None:
+    """What packs the constants of all these, for this machine, whatever they are for; None where there is nothing to pack."""
+    functions = [each.packing for each in prepared if each.packing is not None]
+    here = target if target.runs_here else Target()
+    return compile_here(functions, here, options, fuses=target.fuses and not options.contracts).module if functions else None
 
 
 def _compiled(requests: Sequence[Request]) -> list[_Code]:
@@ -157,12 +204,14 @@ def _compiled(requests: Sequence[Request]) -> list[_Code]:
     try:
         coming = [code or llvm.submit(partial(_finished, _prepared(request), place))
                   for request, place, code in zip(requests, places, kept, strict=True)]
-        return [code if isinstance(code, tuple) else code.result() for code in coming]
+        return [code if isinstance(code, _Code) else code.result() for code in coming]
     finally:
         llvm.shutdown(cancel_futures=True)
 
 
-def _found_or_built(request: Request, others: Mapping[str, int]) -> _Code:
+def _found_or_built(request: Request, parts: Mapping[str, Part]) -> _Code:
+    """The code of a function that calls these."""
+    others = {kernel_symbol(name): part.address for name, part in parts.items()}
     place = find_place(request)
     kept = _kept(place, others)
     if kept is not None:
@@ -177,7 +226,7 @@ def _finished(prepared: Prepared, place: Place | None) -> _Code:
     code = prepared.native(prepared.unit.compiled())
     if place is not None:
         place.save(code)
-    return code.module, code.signatures, (prepared.constants, prepared.packed)
+    return _Code(code.module, code.signatures, code.opening, (prepared.constants, prepared.packed))
 
 
 def _prepared(request: Request) -> Prepared:
@@ -196,6 +245,6 @@ def _kept(place: Place | None, others: Mapping[str, int] = MappingProxyType({}))
     def link(entry: Entry) -> _Code:
         module, signatures, constants = code_of(entry, place.request.target, place.given, others)
         module.address(module.exports[0])
-        return module, signatures, constants
+        return _Code(module, signatures, opening_of(entry), constants)
 
     return place.linked(link)

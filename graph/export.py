@@ -16,7 +16,7 @@ from ..codegen.export.names import library_identifier
 from ..codegen.export.weights import HEADER_BYTES, weights_companion, weights_header
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..driver.linked import export_linked
+from ..driver.linked import Part, export_linked
 from ..errors import user_source
 from ..ir.stmt import Function
 from .arena import ALIGNMENT
@@ -24,17 +24,18 @@ from .errors import ModelNotExportable
 from .flow import functions_of
 from .node import Parts
 from .plan import Layout, Plan, weights_size
+from .weights import Weights
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Weights", "export_graph"]
+__all__ = ["WeightsIn", "export_graph"]
 
-Weights = Literal["embed", "file"]
+WeightsIn = Literal["embed", "file"]
 
 
 def export_graph(
-    g: Parts, path: str | PathLike[str], weights: Weights, threads: str, target: Target, options: BuildOptions,
+    g: Parts, path: str | PathLike[str], weights: WeightsIn, threads: str, target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None, exact: bool,
 ) -> list[Path]:
     """Writes the library, NAME.h and NAME.json, and NAME.weights where the parameters are in a file; returns where.
@@ -50,24 +51,24 @@ def export_graph(
         raise ModelNotExportable(f"cannot export with weights={weights!r}", called=user_source(),
                                  allowed='"embed": in the library; "file": in a file beside it', fix='weights="file"')
     plan = Plan.of(g)
-    places = _places(plan.graph) if weights == "file" and plan.graph.constants else None
-    layouts: list[Layout] = []
+    stem = Path(path).stem.removeprefix("lib") or Path(path).stem
+    name = library_identifier(stem)
+    made: list[tuple[Layout, Weights, dict[str, int] | None]] = []
 
-    def caller(workspaces: Mapping[str, tuple[int, ...]]) -> Function:
-        layouts.append(plan.layout(workspaces))
-        return plan.main(layouts[-1], places)
+    def caller(parts: Mapping[str, Part]) -> Function:
+        layout, held = plan.layout(parts), plan.weights(parts, {})
+        places = _places(held) if weights == "file" and held.held else None
+        made.append((layout, held, places))
+        return plan.main(layout, held, places)
 
     exporter = export_linked(plan.kernels(), functions_of(plan), caller, target, options, tuned, exact, plan.over)
-    place = Path(path)
-    stem = place.stem.removeprefix("lib") or place.stem
-    name = library_identifier(stem)
-    digest = _digest(plan.graph)
-    size = 0 if places is None else weights_size(plan.graph, places)
-    extra = Companion() if places is None else weights_companion(name, plan.weights_name, size, digest)
-    written = list(exporter(place, threads, companion=_with_arena(extra, name, layouts[-1].size, plan)))
+    (layout, held, places), = made
+    digest = _digest(held)
+    extra = Companion() if places is None else weights_companion(name, plan.weights_name, weights_size(held, places), digest)
+    written = list(exporter(path, threads, companion=_with_arena(extra, name, layout.size, plan)))
     if places is not None:
-        beside = place.with_name(f"{stem}.weights")
-        write_stream(beside, _contents(plan.graph, places, digest))
+        beside = Path(path).with_name(f"{stem}.weights")
+        write_stream(beside, _contents(held, places, digest))
         written.append(beside)
     return written
 
@@ -83,26 +84,26 @@ def _with_arena(companion: Companion, name: str, size: int, plan: Plan) -> Compa
                    types={**companion.types, plan.arena_name: "void *"})
 
 
-def _places(g: Parts) -> dict[str, int]:
-    """Where each parameter lies in the file."""
+def _places(weights: Weights) -> dict[str, int]:
+    """Where each of them lies in the file."""
     places: dict[str, int] = {}
     at = HEADER_BYTES
-    for name, param in g.constants.items():
-        places[name] = at
-        at += -(-(g.params[name].nbytes if param.data is not None else 0) // ALIGNMENT) * ALIGNMENT
+    for digest, held in weights.held.items():
+        places[digest] = at
+        at += -(-held.data.nbytes // ALIGNMENT) * ALIGNMENT
     return places
 
 
-def _digest(g: Parts) -> str:
-    """Of all parameters, in their order."""
-    return hashlib.sha256("".join(f"{name} {param.digest}\n" for name, param in g.constants.items()).encode()).hexdigest()
+def _digest(weights: Weights) -> str:
+    """Of all of them, in their order."""
+    return hashlib.sha256("".join(f"{digest}\n" for digest in weights.held).encode()).hexdigest()
 
 
-def _contents(g: Parts, places: Mapping[str, int], digest: str) -> Iterator[bytes | memoryview]:
+def _contents(weights: Weights, places: Mapping[str, int], digest: str) -> Iterator[bytes | memoryview]:
     yield weights_header(digest)
     written = HEADER_BYTES
-    for name, array in g.params.items():
-        yield bytes(places[name] - written)
-        yield array.reshape(-1).view("uint8").data if array.size else b""
-        written = places[name] + array.nbytes
-    yield bytes(max(0, weights_size(g, places) - written))
+    for each, held in weights.held.items():
+        yield bytes(places[each] - written)
+        yield held.memory.data if held.data.size else b""
+        written = places[each] + held.data.nbytes
+    yield bytes(max(0, weights_size(weights, places) - written))

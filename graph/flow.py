@@ -14,7 +14,7 @@ from functools import partial
 from math import prod
 from typing import cast
 
-from ..driver.linked import Inner
+from ..driver.linked import Inner, Part
 from ..ir import ops
 from ..ir.buffer import Buffer
 from ..ir.dtype import DType
@@ -56,13 +56,13 @@ class _Memory:
 
 
 def _function(
-    name: str, step: Step, types: Mapping[str, TensorType], inside: Sequence[Plan], workspaces: Mapping[str, tuple[int, ...]],
+    name: str, step: Step, types: Mapping[str, TensorType], inside: Sequence[Plan], parts: Mapping[str, Part],
 ) -> Function:
     """The function of a step: takes its inputs, its outputs, and memory to work in."""
     node = step.nodes[-1]
     inputs = {value: flat_buffer(f"x{at}", types[value]) for at, value in enumerate(step.inputs)}
     outputs = {value: flat_buffer(f"y{at}", types[value]) for at, value in enumerate(step.outputs)}
-    layouts = [plan.layout(workspaces) for plan in inside]
+    layouts = [plan.layout(parts) for plan in inside]
     arena = flat_buffer("arena", TensorType((max(layout.size for layout in layouts),), "uint8"), ALIGNMENT)
     memory = _Memory({**inputs, **outputs}, arena, layouts)
     if node.operator == "if":

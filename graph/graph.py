@@ -13,7 +13,7 @@ from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import user_source
 from .errors import TargetTakesNoGraph
-from .export import Weights, export_graph
+from .export import WeightsIn, export_graph
 from .file import write_file
 from .gradient import with_gradients
 from .model import Model, build_model
@@ -69,7 +69,7 @@ class Graph(Parts):
         return build_model(transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact)
 
     def export(
-        self, path: str | PathLike[str], weights: Weights = "embed", threads: str = "openmp", target: str | Target = "llvm",
+        self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp", target: str | Target = "llvm",
         tuned: str | PathLike[str] | Database | None = None, fast_math: bool = False, exact: bool = False,
     ) -> list[Path]:
         """What tw.build(g).export writes, without building it for this process: target may be another machine's,

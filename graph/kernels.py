@@ -7,20 +7,23 @@ the heavy operator before them, which topi.schedule then does within the kernel.
 A result that is to lie in the memory of an input is stored there where the kernel can be computed so: element by element, or only
 what changes.
 
-Kernels are keyed by their structure: operators, attributes, and types of what they read, in order. Equal layers share one.
+Kernels are keyed by their structure: operators, attributes, and types of what they read, in order, and whether that is known. Equal
+layers share one, with weights of their own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from .. import te
 from ..ir.visit import deep_recursion
+from ..te.constant import open_constant
 from .node import Node, Parts
 from .operators import IN_PLACE, declared, row_of
 from .printer import attribute_text, graph_text
-from .types import TensorType, extents
+from .types import TensorType, array_dtype, extents
 
 __all__ = ["Step", "declared_kernel", "is_heavy", "step_of", "step_over", "steps_of"]
 
@@ -29,7 +32,8 @@ _MOST_NODES = 16
 
 @dataclass(frozen=True)
 class Step:
-    """A kernel at its place in the graph: the values that it reads and that it gives, by name. Equal keys, equal kernels.
+    """A kernel at its place in the graph: the values that it reads and that it gives, by name. params: those of the former that are
+    known, and that it may be given packed. Equal keys, equal kernels.
 
     over: the value in whose memory its result is put, if any, which is then none of the inputs. It was read there element by
     element, or, where `stores_part` holds, what does not change of it stays.
@@ -37,9 +41,19 @@ class Step:
 
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
+    params: tuple[str, ...]
     outputs: tuple[str, ...]
     key: str
     over: str = ""
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """What it is passed as it is."""
+        return tuple(name for name in self.inputs if name not in self.params)
+
+    def placeholder(self, name: str) -> str:
+        """How the kernel calls what it reads, in all places the same."""
+        return f"x{self.inputs.index(name)}"
 
     @property
     def stores_part(self) -> bool:
@@ -66,7 +80,7 @@ def steps_of(g: Parts) -> list[Step]:
                     del roots[name]
         group[node.outputs[0]] = members
         roots[node.outputs[0]] = None
-    return [step_of(tuple(group[root]), types) for root in roots]
+    return [step_of(tuple(group[root]), types, g.constants) for root in roots]
 
 
 def is_heavy(node: Node) -> bool:
@@ -85,11 +99,12 @@ def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | No
     return replace(step, inputs=(*step.inputs[:at], *step.inputs[at + 1:]), over=value, key=f"in place of i{at}\n{step.key}")
 
 
-def step_of(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:
+def step_of(members: tuple[Node, ...], types: dict[str, TensorType], known: Collection[str]) -> Step:
     inner = {name for node in members for name in node.outputs}
     inputs = tuple(dict.fromkeys(name for node in members for name in node.inputs if name and name not in inner))
     numbers = {name: f"i{at}" for at, name in enumerate(inputs)}
-    lines = [f"{numbers[name]}: {types[name]}" for name in inputs]
+    params = () if members[-1].bodies else tuple(name for name in inputs if name in known)
+    lines = [f"{'param ' if name in params else ''}{numbers[name]}: {types[name]}" for name in inputs]
     for node in members:
         for name in node.outputs:
             numbers[name] = f"v{len(numbers)}"
@@ -97,15 +112,19 @@ def step_of(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:
         operands += [f"{name}={attribute_text(value)}" for name, value in node.attributes.items()]
         lines.append(f"{', '.join(numbers[name] for name in node.outputs)} = {node.operator}({', '.join(operands)})")
         lines += map(graph_text, node.bodies)
-    return Step(members, inputs, members[-1].outputs, "\n".join(lines))
+    return Step(members, inputs, params, members[-1].outputs, "\n".join(lines))
 
 
 def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor]:
-    """The kernel as tensors: what it reads, then what it gives; where that lies over a value that is read whole, this is the last
-    of what it reads."""
-    read = (*step.inputs, step.over) if step.over and not step.stores_part else step.inputs
-    given = {name: te.placeholder(extents(types[name].shape), types[name].dtype, name=f"x{at}") for at, name in enumerate(read)}
-    values: dict[str, te.Tensor] = dict(given)
+    """The kernel as tensors: what it is passed, then what it gives; where that lies over a value that is read whole, this is the
+    last of what it is passed."""
+    names = {name: step.placeholder(name) for name in step.passed}
+    if step.over and not step.stores_part:
+        names[step.over] = f"x{len(step.inputs)}"
+    given = {value: te.placeholder(extents(types[value].shape), types[value].dtype, name=name) for value, name in names.items()}
+    known = {name: open_constant(tuple(map(int, types[name].shape)), array_dtype(types[name].dtype), step.placeholder(name))
+             for name in step.params}
+    values: dict[str, te.Tensor] = {**given, **known}
     with deep_recursion():
         if step.stores_part:
             node, = step.nodes
@@ -116,7 +135,7 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor]
             results = declared(row_of(node.operator), [values[name] if name else None for name in node.inputs], node.attributes)
             values.update(zip(node.outputs, results, strict=True))
         results = [values[name] for name in step.outputs]
-        given_ops = {tensor.op for tensor in given.values()}
+        given_ops = {tensor.op for tensor in (*given.values(), *known.values())}
         copied = [te.compute(one.shape, lambda *i, one=one: one(*i), name="copy", tag="elemwise") if one.op in given_ops else one
                   for one in results]
     return [*given.values(), *copied]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import user_source
-from ..ir.constant import aligned_empty
+from ..ir.constant import Constant, aligned_empty
 from ..runtime.timing import TimingResult
 from .comparison import Comparison, first_difference
 from .errors import BadGraphInput, TargetTakesNoGraph
-from .export import Weights, export_graph
+from .export import WeightsIn, export_graph
 from .node import Parts
 from .profile import Profile, profile_of
 from .program import Program, build_program
@@ -47,6 +48,7 @@ class Model:
     ) -> None:
         self._graph, self._how = g, (target, options, tuned, exact)
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
+        self._packed: WeakValueDictionary[str, Constant] = WeakValueDictionary()
         self._arenas: list[NDArray[np.uint8]] = []
         if not g.symbols:
             self._program({})
@@ -111,9 +113,9 @@ class Model:
         else it names the first node that differs. Raises BadGraphInput (TW0906)."""
         given = bound_inputs(self._graph, arrays, named)
         g = specialised(self._graph, sizes_of(self._graph, given)) if self._graph.symbols else self._graph
-        return first_difference(g, given, lambda whole: build_program(whole, *self._how), self._run)
+        return first_difference(g, given, lambda whole: build_program(whole, *self._how, self._packed), self._run)
 
-    def export(self, path: str | PathLike[str], weights: Weights = "embed", threads: str = "openmp") -> list[Path]:
+    def export(self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp") -> list[Path]:
         """Writes the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and
         net.json; returns where they are.
 
@@ -180,7 +182,7 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             g = specialised(self._graph, sizes) if sizes else self._graph
-            program = self._programs[key] = build_program(g, *self._how)
+            program = self._programs[key] = build_program(g, *self._how, self._packed)
             while len(self._programs) > _MOST_SIZES:
                 self._programs.popitem(last=False)
         return program

@@ -4,7 +4,7 @@ arena."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -12,6 +12,7 @@ from math import prod
 
 from .. import te
 from ..codegen.llvm.build import kernel_symbol
+from ..driver.linked import Part
 from ..ir import ops
 from ..ir.buffer import Buffer
 from ..ir.constant import Constant
@@ -25,6 +26,7 @@ from .node import Parts
 from .rewrite import with_params_outside, with_results, without_dead
 from .states import steps_with_state
 from .types import TensorType, array_dtype
+from .weights import Weights, weights_of
 
 __all__ = ["Layout", "Place", "Plan", "flat_buffer", "value_bytes", "weights_size"]
 
@@ -98,7 +100,7 @@ class Plan:
         return dict(Counter(self.names))
 
     def kernels(self) -> dict[str, list[te.Tensor]]:
-        """Each kernel as tensors, what it reads and then what it gives, by its name; those of graphs inside too."""
+        """Each kernel as tensors, what it is passed and then what it gives, by its name; those of graphs inside too."""
         types = self.graph.types
         first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
         own = {name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names) if name not in self.inside}
@@ -119,23 +121,27 @@ class Plan:
         """The names of main's arguments, and further ones, of which no two are equal."""
         return _distinct([*self.inputs, *self.outputs, "arena", *further])
 
-    def layout(self, workspaces: Mapping[str, Sequence[int]]) -> Layout:
-        """Where everything lies, in the least memory that we find. workspaces: bytes of what each kernel works in, by its name."""
+    def layout(self, parts: Mapping[str, Part]) -> Layout:
+        """Where everything lies, in the least memory that we find. parts: the kernels, by their names."""
         types, outputs = self.graph.types, set(self.graph.results.values())
         born = {name: at for at, step in enumerate(self.steps) for name in step.outputs}
         last = {**born, **{name: at for at, step in enumerate(self.steps) for name in step.inputs if name in born}}
         lives: dict[str | tuple[int, int], Lifetime] = {
             name: Lifetime(value_bytes(types[name]), at, last[name]) for name, at in born.items() if name not in outputs}
-        lives |= {(at, k): Lifetime(size, at, at)
-                  for at, kernel in enumerate(self.names) for k, size in enumerate(workspaces[kernel])}
+        workspaces = [parts[kernel].workspaces for kernel in self.names]
+        lives |= {(at, k): Lifetime(size, at, at) for at, sizes in enumerate(workspaces) for k, size in enumerate(sizes)}
         offsets, size = places(lives)
-        within = tuple(tuple(offsets[at, k] for k in range(len(workspaces[kernel]))) for at, kernel in enumerate(self.names))
+        within = tuple(tuple(offsets[at, k] for k in range(len(sizes))) for at, sizes in enumerate(workspaces))
         return Layout({name: at for name, at in offsets.items() if isinstance(name, str)}, within, max(size, ALIGNMENT))
 
-    def main(self, layout: Layout, weights: Mapping[str, int] | None = None) -> Function:
-        """The function that calls the kernels: takes the inputs, the state, the outputs and the arena. weights: where the
-        parameters lie in memory that is passed before all others, in bytes from its beginning; without it, they are the function's
-        own constants."""
+    def weights(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Weights:
+        """What these kernels read of parameters. packed: as weights_of takes it."""
+        return weights_of(self.graph, self.steps, [parts[name] for name in self.names], packed)
+
+    def main(self, layout: Layout, weights: Weights, offsets: Mapping[str, int] | None = None) -> Function:
+        """The function that calls the kernels: takes the inputs, the state, the outputs and the arena. offsets: where the weights
+        lie in memory that is passed before all others, in bytes from its beginning, by digests; without it, they are the
+        function's own constants."""
         g, types = self.graph, self.graph.types
         names = self._arguments()
         arena = _buffer(self.arena_name, TensorType((layout.size,), "uint8"), ALIGNMENT)
@@ -143,25 +149,32 @@ class Plan:
         outputs = {name: _buffer(spelled, types[name])
                    for name, spelled in zip(self.outputs.values(), names[len(g.inputs):], strict=False)}
         state = {g.results[present]: inputs[past] for past, present in g.state.items()}
-        own = {} if weights is not None else {name: _buffer(f"w{at}", types[name]) for at, name in enumerate(g.params)}
-        packed: list[Buffer] = [] if weights is None else [
-            _buffer(self.weights_name, TensorType((weights_size(g, weights),), "uint8"), ALIGNMENT)]
-        outer = {name: Place(buffer) for name, buffer in {**inputs, **state, **outputs, **own}.items()}
-        outer |= {name: Place(packed[0], at) for name, at in (weights or {}).items()}
-        held = tuple(Constant(name, g.params[name], g.constants[name].digest) for name in own)
-        params = (*packed, *inputs.values(), *outputs.values(), arena, *own.values())
-        return Function("main", params, self.calls(outer, layout, arena), (*state.values(), *outputs.values(), arena), {}, held)
+        own = {} if offsets is not None else {
+            digest: _buffer(f"w{at}", TensorType(held.data.shape, str(held.data.dtype)))
+            for at, (digest, held) in enumerate(weights.held.items())}
+        file: list[Buffer] = [] if offsets is None else [
+            _buffer(self.weights_name, TensorType((weights_size(weights, offsets),), "uint8"), ALIGNMENT)]
+        held = {digest: Place(buffer) for digest, buffer in own.items()}
+        held |= {digest: Place(file[0], at) for digest, at in (offsets or {}).items()}
+        outer = {name: Place(buffer) for name, buffer in {**inputs, **state, **outputs}.items()}
+        outer |= {name: held[digest] for name, digest in weights.whole.items()}
+        params = (*file, *inputs.values(), *outputs.values(), arena, *own.values())
+        calls = self.calls(outer, layout, arena, [[held[digest] for digest in read] for read in weights.read])
+        constants = tuple(weights.held[digest] for digest in own)
+        return Function("main", params, calls, (*state.values(), *outputs.values(), arena), {}, constants)
 
-    def calls(self, outer: Mapping[str, Place], layout: Layout, arena: Buffer) -> Seq:
-        """The calls of the kernels. outer: where values lie that are not in the arena."""
+    def calls(self, outer: Mapping[str, Place], layout: Layout, arena: Buffer, weights: Sequence[Sequence[Place]] = ()) -> Seq:
+        """The calls of the kernels. outer: where values lie that are not in the arena. weights: where that lies which each kernel
+        reads of parameters, where there are any."""
         def pointer(name: str, mode: str) -> Expr:
             place = outer.get(name)
             return arena.access_ptr("rw", offset=layout.values[name]) if place is None else \
                 place.buffer.access_ptr(mode, offset=place.offset)
 
         def call(at: int, step: Step) -> Assert:
-            pointers = [pointer(name, "r") for name in step.inputs]
+            pointers = [pointer(name, "r") for name in step.passed]
             pointers += [pointer(name, "rw" if step.over else "w") for name in step.outputs]
+            pointers += [place.buffer.access_ptr("r", offset=place.offset) for place in (weights[at] if weights else ())]
             pointers += [arena.access_ptr("rw", offset=offset) for offset in layout.workspaces[at]]
             status = Call("call_extern", (StringImm(kernel_symbol(self.names[at])), *pointers), DType("int32"))
             done = ops.equal(status, ops.const(0, "int32"))
@@ -181,9 +194,9 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return list(taken)
 
 
-def weights_size(g: Parts, offsets: Mapping[str, int]) -> int:
-    """The bytes up to the end of the last parameter."""
-    return max((offsets[name] + value_bytes(param.type) for name, param in g.constants.items()), default=0) or ALIGNMENT
+def weights_size(weights: Weights, offsets: Mapping[str, int]) -> int:
+    """The bytes up to the end of the last of them."""
+    return max((offsets[digest] + held.data.nbytes for digest, held in weights.held.items()), default=0) or ALIGNMENT
 
 
 def _word(step: Step) -> str:

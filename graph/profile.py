@@ -82,9 +82,11 @@ def profile_of(
 
     calls: list[tuple[Callable[..., int], list[int]]] = []
     for at, step in enumerate(plan.steps):
-        pointers = [address(name) for name in (*step.inputs, *step.outputs)] + [base + offset for offset in layout.workspaces[at]]
+        pointers = [address(name) for name in (*step.passed, *step.outputs)]
+        pointers += [program.weights.held[digest].address for digest in program.weights.read[at]]
+        pointers += [base + offset for offset in layout.workspaces[at]]
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
-        calls.append((kind(program.addresses[plan.names[at]]), pointers))
+        calls.append((kind(program.parts[plan.names[at]].address), pointers))
     best = [float("inf")] * len(calls)
     for _ in range(_REPEATS):
         for at, (function, pointers) in enumerate(calls):

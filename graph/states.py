@@ -40,7 +40,7 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
             if past in steps[maker].inputs:
                 readers.add(maker)
             maker = len(steps)
-            steps.append(step_of((nodes[-1],), types))
+            steps.append(step_of((nodes[-1],), types, g.constants))
         else:
             steps[maker] = over
         after[maker] |= readers

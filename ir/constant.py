@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .cached import cached_property
 
-__all__ = ["ALIGNMENT", "Constant", "aligned_copy", "aligned_empty"]
+__all__ = ["ALIGNMENT", "Constant", "aligned_copy", "aligned_empty", "aligned_zeros"]
 
 ALIGNMENT = 64
 """Where constants begin, in bytes: at a cache line, and as the widest vectors like it."""
@@ -24,11 +24,18 @@ class Constant:
 
     data: the elements, aligned to ALIGNMENT, which no one changes once code is made that reads them where they lie.
     known_digest: a hash of the contents, in hexadecimal, where the caller has one already.
+    is_open: whether the contents come after the code, which takes them as an argument: `data` tells their shape and dtype alone.
     """
 
     name: str
     data: NDArray[Any]
     known_digest: str = ""
+    is_open: bool = False
+
+    @staticmethod
+    def open(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Constant:
+        """A constant whose contents come later."""
+        return Constant(name, np.broadcast_to(np.zeros((), dtype), shape), "open", True)
 
     @property
     def memory(self) -> NDArray[np.uint8]:
@@ -46,6 +53,8 @@ class Constant:
         return self.known_digest or hashlib.sha256(self.memory.data).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.is_open:
+            return Constant.open, (self.name, self.data.shape, self.data.dtype)
         return _restored, (self.name, np.array(self.data))
 
     def __repr__(self) -> str:
@@ -72,3 +81,10 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     memory = np.empty(size + ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % ALIGNMENT
     return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array of zeros that begins at a multiple of ALIGNMENT."""
+    data = aligned_empty(shape, dtype)
+    data[...] = 0
+    return data

@@ -3,6 +3,8 @@
     w = te.constant(weights)                        # a copy of a numpy array
     y = topi.nn.dense(x, w)
     f = tw.build([x, y])                            # w is no argument
+
+A model's kernels are shared by layers of other weights: they read constants that are open, given after the kernel was built.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .operation import GivenOp
 from .shape import as_shape, scalar_dtype
 from .tensor import Tensor
 
-__all__ = ["ConstantOp", "constant"]
+__all__ = ["ConstantOp", "constant", "open_constant"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -48,6 +50,14 @@ def constant(array: Any, name: str = "constant") -> Tensor:
     elements = _as_array(array, name)
     op = ConstantOp(name=name, shape=as_shape(elements.shape, name), dtype=scalar_dtype(str(elements.dtype)),
                     value=Constant(name, aligned_copy(elements)), source=user_source())
+    return op.output(0)
+
+
+def open_constant(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Tensor:
+    """A tensor whose elements are given once, after the kernel is built: what is computed from such alone and stored at root is
+    computed then, and not in each call."""
+    op = ConstantOp(name=name, shape=as_shape(shape, name), dtype=scalar_dtype(str(dtype)), value=Constant.open(name, shape, dtype),
+                    source=user_source())
     return op.output(0)
 
 

@@ -19,8 +19,8 @@ from ..constants import addresses, symbols_of
 from ..evaluate import Evaluation
 from ..export.final_kernel import FinalKernel
 from ..export.library import Exporter
-from ..folding import OF_ANOTHER_TARGET
-from ..result import BuildOptions, BuildResult, NativeCode
+from ..folding import OF_ANOTHER_TARGET, opened
+from ..result import BuildOptions, BuildResult, NativeCode, Opening
 from ..sources import Sources
 from ..sve import ANY_LENGTH, LENGTHS
 from ..target import Backend, Target, check_processor
@@ -36,36 +36,46 @@ __all__ = ["BACKEND", "Prepared", "prepare"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Functions through all passes, and as text: what is left to do is LLVM's."""
+    """Functions through all passes, and as text: what is left to do is LLVM's. packing: what computes the results of `opening`, as
+    it was before the passes."""
 
     programs: tuple[FinalKernel, ...]
     unit: Unit
     packed: PackedCalls
     constants: dict[Constant, str]
     evaluation: Evaluation | None
+    opening: Opening
+    packing: Function | None
 
     def native(self, compiled: CompiledModule) -> NativeCode:
         """What is known of their machine code, `unit.compiled()`."""
         functions = [program.function for program in self.programs]
         return NativeCode(compiled, [program.signature for program in self.programs], has_parallel_loops(functions),
                           bool(self.packed.symbols), any(function.attrs.get("import_c") for function in functions),
-                          self.constants, self.evaluation)
+                          self.constants, self.evaluation, self.opening)
 
 
 def prepare(functions: Sequence[Function], target: Target, options: BuildOptions, stubs: bool = True) -> Prepared:
-    """Functions of stage "loops" as far as LLVM. stubs: with what Python calls them by; those without take the memory that they
-    work in as further arguments, after those that were declared."""
+    """Functions of stage "loops" as far as LLVM. stubs: with what Python calls them by; a function without takes constants that are
+    open and the memory that it works in as further arguments, after those that were declared, and what packs the former comes
+    with it."""
     native, fused = target.runs_here, target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
-    functions, evaluation = without_constant_parts(
-        functions, target if native else Target(), () if native else OF_ANOTHER_TARGET, options, fuses=fused)
+    evaluation, opening, packing = None, Opening(), None
+    refused = () if native else OF_ANOTHER_TARGET
+    if stubs:
+        functions, evaluation = without_constant_parts(functions, target if native else Target(), refused, options, fuses=fused)
+    else:
+        (function,) = functions
+        function, packing, opening = opened(function, refused)
+        functions = [function] if packing is None or not native else [function, packing]
+        symbols |= {each.name: () for each in functions[1:]}
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = pipeline_of(target, options.bounds_check, options.passes, fuses=fused)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     if not stubs:
-        final = [with_workspaces(function) for function in final]
-        signatures = [with_buffers(each, function.arguments[len(each.params):])
-                      for each, function in zip(signatures, final, strict=True)]
+        final[0] = with_workspaces(final[0])
+        signatures[0] = with_buffers(signatures[0], final[0].arguments[len(signatures[0].params):])
     packed = PackedCalls()
     here = [packed.bound(function) for function in final] if native else final
     constants = symbols_of(final)
@@ -79,7 +89,7 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
         quick=options.quick,
     ))
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
-    return Prepared(programs, unit, packed, constants, evaluation)
+    return Prepared(programs, unit, packed, constants, evaluation, opening, packing)
 
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
+from ...ir.constant import Constant
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function, LoopKind
 from ...ir.visit import post_order
@@ -14,9 +16,10 @@ from ..folding import fold
 from ..result import BuildOptions
 from ..target import Target
 from .build import CodegenOptions, compile_function, kernel_symbol
+from .jit import CompiledModule
 from .pipeline import pipeline_of
 
-__all__ = ["has_parallel_loops", "thread_symbols", "without_constant_parts"]
+__all__ = ["compile_here", "has_parallel_loops", "thread_symbols", "without_constant_parts"]
 
 
 def without_constant_parts(
@@ -31,16 +34,33 @@ def without_constant_parts(
     remaining = [each.function for each in folded]
     if not parts:
         return remaining, None
+    code = compile_here([function for function, _ in parts], target, options, fuses=fuses)
+    calls = tuple((symbol, results) for symbol, (_, results) in zip(code.symbols, parts, strict=True))
+    evaluation = Evaluation(code.module, code.constants, calls, code.parallel)
+    run(evaluation)
+    return remaining, evaluation
+
+
+@dataclass(frozen=True)
+class _Here:
+    """Machine code of this machine. constants: what it reads, by symbol. symbols: of the functions. parallel: whether they share
+    loops among threads."""
+
+    module: CompiledModule
+    constants: dict[Constant, str]
+    symbols: tuple[str, ...]
+    parallel: bool
+
+
+def compile_here(functions: Sequence[Function], target: Target, options: BuildOptions, *, fuses: bool) -> _Here:
+    """Functions of stage "loops" as code that can run at once. Arguments as above."""
     pipeline = pipeline_of(target, False, options.passes, fuses=fuses)
-    final = [run_pipeline(function, pipeline, options.watchers) for function, _ in parts]
+    final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     constants = symbols_of(final)
     module = compile_function(final, target, CodegenOptions(
         fast_math=options.fast_math, fp_contract=options.fp_contract,
         symbols=addresses(constants) | thread_symbols(final)))
-    calls = tuple((kernel_symbol(f.name), results) for f, (_, results) in zip(final, parts, strict=True))
-    evaluation = Evaluation(module, constants, calls, has_parallel_loops(final))
-    run(evaluation)
-    return remaining, evaluation
+    return _Here(module, constants, tuple(kernel_symbol(f.name) for f in final), has_parallel_loops(final))
 
 
 def has_parallel_loops(functions: Sequence[Function]) -> bool:

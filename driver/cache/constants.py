@@ -12,7 +12,7 @@ from ...codegen.evaluate import Evaluation, run
 from ...codegen.llvm.jit import CompiledModule, process_symbols
 from ...codegen.result import NativeCode
 from ...codegen.target import Target
-from ...ir.constant import Constant, aligned_empty
+from ...ir.constant import Constant, aligned_zeros
 from ...ir.stmt import Function
 from ...runtime.array import numpy_dtype
 from ...schedule import Schedule
@@ -92,9 +92,7 @@ def bound_constants(about: Mapping[str, Any], code: bytes, target: Target, given
 
 
 def _memory(name: str, dtype: str, shape: Sequence[int]) -> Constant:
-    data = aligned_empty(tuple(shape), numpy_dtype(dtype))
-    data[...] = 0
-    return Constant(name, data)
+    return Constant(name, aligned_zeros(tuple(shape), numpy_dtype(dtype)))
 
 
 def outside_symbols(names: Sequence[str], parallel: bool) -> dict[str, int]:

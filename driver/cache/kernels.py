@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import MappingProxyType
 from ...codegen.abi.stub import stub_symbols
 from ...codegen.constants import addresses
 from ...codegen.llvm.jit import CompiledModule
-from ...codegen.result import NativeCode
+from ...codegen.result import NativeCode, Opening
 from ...codegen.target import Target
 from ...ir.cached import cached_property
 from ...ir.constant import Constant
@@ -23,7 +24,7 @@ from ..compile import Request, compile_programs
 from .constants import about_constants, bound_constants, outside_symbols
 from .store import Entry
 
-__all__ = ["code_of", "entry_of", "module_of"]
+__all__ = ["code_of", "entry_of", "module_of", "opening_of"]
 
 
 def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | None:
@@ -38,8 +39,15 @@ def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | No
         "functions": [{"signature": signature.as_json(), "messages": list(module.messages[signature.name])}
                       for signature in compiled.signatures],
         "exports": list(module.exports), "outside": list(module.outside()), "parallel": compiled.parallel,
-        **held,
+        "opening": asdict(compiled.opening), **held,
     }, code)
+
+
+def opening_of(entry: Entry) -> Opening:
+    """What the function of an entry takes of open constants."""
+    kept = entry.about["opening"]
+    results = tuple((dtype, tuple(shape)) for dtype, shape in kept["results"])
+    return Opening(tuple(kept["reads"]), results, tuple(kept["sources"]), kept["digest"])
 
 
 def module_of(entry: Entry, request: Request, given: Sequence[Constant] = ()) -> Module:

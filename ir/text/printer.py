@@ -129,6 +129,8 @@ def _function_header(function: Function, names: Names) -> list[str]:
 
 def _glimpse(held: Constant) -> str:
     """The first elements."""
+    if held.is_open:
+        return "not given yet"
     first = held.data.reshape(-1)[:_SHOWN].tolist()
     return ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in first) + (
         f", ... {held.data.size} elements" if held.data.size > _SHOWN else "" if first else "no elements")

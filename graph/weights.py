@@ -1,0 +1,66 @@
+"""What kernels read of a model's parameters: as they are, or packed, once, in the order in which a kernel reads them.
+
+    matmul(x, w), w: float32[768, 3072]     →     its kernel takes panels of w, float32[96, 768, 32]
+
+Which of it is so is the schedule's choice, and the same for equal layers; what two steps pack alike lies there once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..driver.linked import Part
+from ..ir.constant import Constant
+from .node import Parts
+
+if TYPE_CHECKING:
+    from .kernels import Step
+
+__all__ = ["Weights", "weights_of"]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """held: all that kernels read, by digests. read: for each step, the digests of what its kernel takes, in its order. whole: of
+    parameters that are passed as any value is, by name."""
+
+    held: dict[str, Constant]
+    read: tuple[tuple[str, ...], ...]
+    whole: dict[str, str]
+
+
+def weights_of(
+    g: Parts, steps: Sequence[Step], parts: Sequence[Part], packed: MutableMapping[str, Constant],
+) -> Weights:
+    """The weights of a graph's steps. parts: the kernel of each. packed: what is there already, by digests; gets what is new."""
+    whole = {name: _as_it_is(g, name) for step in steps for name in step.passed if name in g.constants}
+    held = {constant.digest: constant for constant in whole.values()}
+    read: list[tuple[str, ...]] = []
+    for step, part in zip(steps, parts, strict=True):
+        given = {step.placeholder(name): name for name in step.params}
+        made = _packed(g, part, given, packed) if part.opening.is_packed else []
+        taken = [made[each] if isinstance(each, int) else _as_it_is(g, given[each]) for each in part.opening.reads]
+        held.update((constant.digest, constant) for constant in taken)
+        read.append(tuple(constant.digest for constant in taken))
+    return Weights(held, tuple(read), {name: constant.digest for name, constant in whole.items()})
+
+
+def _as_it_is(g: Parts, name: str) -> Constant:
+    return Constant(name, g.params[name], g.constants[name].digest)
+
+
+def _packed(g: Parts, part: Part, given: Mapping[str, str], known: MutableMapping[str, Constant]) -> list[Constant]:
+    """What a kernel reads in place of parameters, which are told apart by what packs them and what it is made from."""
+    names = [given[each] for each in part.opening.sources]
+    whole = " ".join([part.opening.digest, *(g.constants[name].digest for name in names)])
+    digests = [hashlib.sha256(f"{whole} {number}".encode()).hexdigest() for number in range(len(part.opening.results))]
+    found = [known.get(digest) for digest in digests]
+    made = [constant for constant in found if constant is not None]
+    if len(made) < len(digests):
+        arrays = part.packed([g.params[name] for name in names])
+        made = [Constant(names[0], array, digest) for array, digest in zip(arrays, digests, strict=True)]
+        known.update(zip(digests, made, strict=True))
+    return made

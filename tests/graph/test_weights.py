@@ -1,0 +1,85 @@
+"""What kernels read of parameters: packed once, and not in each call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import tilewright as tw
+from tilewright.codegen.export.weights import HEADER_BYTES
+from tilewright.graph import Builder
+from tilewright.graph.program import Program
+
+
+def layers(rows: int | str = 33, shared: bool = False) -> tw.graph.Graph:
+    """Three equal layers, relu(x w) of 65 columns, which are no whole panels; the last two of one weight if `shared`."""
+    random = np.random.default_rng(7)
+    b = Builder("layers")
+    x = b.input("x", (rows, 65))
+    weights = [b.param(f"w{at}", (random.standard_normal((65, 65)) / 8).astype("float32")) for at in range(3)]
+    for at in range(3):
+        x = b.node("relu", b.node("matmul", x, weights[min(at, 1) if shared else at]))
+    b.output("y", x)
+    return b.graph()
+
+
+def program(m: tw.graph.Model) -> Program:
+    return next(reversed(m._programs.values()))
+
+
+def numbers(rows: int) -> np.ndarray:
+    return np.random.default_rng(rows).standard_normal((rows, 65)).astype("float32")
+
+
+def test_equal_layers_share_a_kernel_and_have_packed_weights_of_their_own() -> None:
+    g = layers()
+    m = tw.build(g)
+    assert list(m.kernels.values()) == [3]
+    assert m.verify(numbers(33))
+    held = program(m).weights.held
+    assert len(held) == 3
+    for name, packed in zip(g.params, held.values(), strict=True):
+        assert packed.data.ndim == 3, "panels of columns, each as deep as the sum"
+        assert packed.data.size >= 65 * 65
+        assert not np.shares_memory(packed.data, g.params[name])
+        assert np.isin(g.params[name], packed.data).all()
+
+
+def test_weights_that_several_steps_read_are_packed_once() -> None:
+    m = tw.build(layers(shared=True))
+    assert len(program(m).weights.held) == 2
+    assert [len(read) for read in program(m).weights.read] == [1, 1, 1]
+    assert m.verify(numbers(33))
+
+
+def test_sizes_that_pack_alike_share_what_is_packed() -> None:
+    m = tw.build(layers("n"))
+    held = []
+    for rows in (33, 47):
+        m(numbers(rows))
+        held.append(program(m).weights.held)
+    assert held[0].keys() == held[1].keys()
+    assert all(held[0][digest] is held[1][digest] for digest in held[0])
+
+
+def test_an_input_is_no_weight() -> None:
+    b = Builder()
+    b.output("y", b.node("matmul", b.input("x", (33, 65)), b.input("w", (65, 65))))
+    m = tw.build(b.graph())
+    assert not program(m).weights.held
+    w = np.random.default_rng(1).standard_normal((65, 65)).astype("float32")
+    for scale in (1, 2):
+        np.testing.assert_allclose(m(numbers(33), w * scale), numbers(33) @ (w * scale), rtol=1e-4, atol=1e-4)
+
+
+def test_the_file_beside_a_library_holds_what_is_packed_alone(tmp_path: Path) -> None:
+    g = layers()
+    g.export(tmp_path / "net.so", weights="file")
+    panels = -(-65 // 24) * 24 * 65 * 4 + 64                # of the widest tiles that there are
+    assert (tmp_path / "net.weights").stat().st_size <= HEADER_BYTES + 3 * max(panels, 65 * 96 * 4)
+
+
+def test_a_library_for_another_machine_holds_weights_packed_for_that(tmp_path: Path) -> None:
+    files = layers().export(tmp_path / "net.o", weights="file", target="llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72")
+    content = np.frombuffer(files[-1].read_bytes()[HEADER_BYTES:], "float32")
+    assert np.isin(layers().params["w2"], content).all()
