@@ -101,9 +101,9 @@ def mirrored(A: Tensor) -> Extended:
 def wrapped(A: Tensor) -> Extended:
     """A continued by itself, again and again, as numpy.pad(mode="wrap"): ... b c | a b c | a b ...
 
-    A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
-    itself where it lies in A, and else the whole dimension: of a window that goes around, no smaller box holds both ends.
-    Raises NotExtendable (TW0127).
+    A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window that is
+    read, also where it goes around: what is stored of A then are positions on a line of copies of A. Raises NotExtendable
+    (TW0127).
     """
     return _extended("wrapped", A, _within(ops.floormod))
 

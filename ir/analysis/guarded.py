@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from ..accesses import reads_memory
 from ..arith.analyzer import Analyzer
-from ..expr import And, BufferLoad, Call, Expr, IfThenElse, Let, Node, Not, Or, ProducerLoad, Range, Select, Var
+from ..expr import And, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Not, Or, ProducerLoad, Range, Select, Var
 from ..intrinsics import is_pure
 from ..ops import TRUE, all_of, is_const, logical_and, logical_not, logical_or
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt
@@ -167,6 +167,11 @@ class Access:
     def shape(self) -> tuple[Expr, ...]:
         return self.node.producer.shape if isinstance(self.node, ProducerLoad) else self.node.buffer.shape
 
+    def at(self, dimension: int, index: Expr, condition: Expr) -> Access:
+        """The access where its index in a dimension is another one, under a further condition."""
+        indices = (*self.indices[:dimension], index, *self.indices[dimension + 1 :])
+        return Access(self.node, indices, (*self.around, Around(condition=condition)), self.data)
+
 
 def depends_on_data(value: Expr, data: frozenset[Var] | set[Var] = frozenset()) -> bool:
     """Whether a value depends on what memory holds, or on outside code. data: the variables that do."""
@@ -251,7 +256,8 @@ class _Walk:
             self.data.add(node.var)
         self.analyzer.bind(node.var, within)
         self.around.append(Around(node.var, within, depends_on_data=unknown))
-        yield from self.statement(node.body)
+        with self.analyzer.constraint(TRUE if unknown or isinstance(within.extent, IntImm) else within.extent > 0):
+            yield from self.statement(node.body)
         self.around.pop()
 
     def under(self, condition: Expr, body: Stmt) -> Iterator[Access]:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 from .. import expr as E
 from ..arith.analyzer import Analyzer
 from ..dtype import INT32, INT64
 from ..expr import Expr, IntImm, Let, Max, Min, Var
 from ..ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv
-from ..visit import Rewriter, children, rebuild
+from ..visit import Rewriter, children, rebuild, substitute
 from .choices import merged
+from .images import image_of, on_the_line
 
 __all__ = ["Span", "SpanEvaluator", "difference_bound", "union"]
 
@@ -62,9 +62,8 @@ class Span:
         return Span(low * factor, high * factor, (self.width - 1) * abs(factor) + 1 if self.width is not None else None)
 
 
-class _Image(NamedTuple):
-    kind: Literal["wrapped", "mirrored"]
-    of: Expr
+_MADE = (E.Select, E.IfThenElse)
+"""What an index is made by where a tensor is continued beyond its shape."""
 
 
 class _Inside(Rewriter):
@@ -103,7 +102,7 @@ class SpanEvaluator:
         Where some of them wrap around in it or are mirrored at its ends, that is done to the hull of what is wrapped.
         """
         read = list(indices)
-        images = [self._image(index, extent) for index in read]
+        images = [image_of(index, extent, self._analyzer) if isinstance(index, _MADE) else None for index in read]
         kinds = {image.kind for image in images if image is not None}
         if len(kinds) == 1:
             read = [index if image is None else image.of for index, image in zip(read, images, strict=True)]
@@ -115,17 +114,35 @@ class SpanEvaluator:
             return whole
         return self._wrapped(whole, extent) if "wrapped" in kinds else self._mirrored(whole, extent)
 
-    def _image(self, index: Expr, extent: Expr) -> _Image | None:
-        """What an index is the image of: a choice between it, where that is an index, and where it comes to lie."""
-        choice = merged(index, self._analyzer) if isinstance(index, (E.Select, E.IfThenElse)) else None
-        equal = self._analyzer.can_prove_equal
-        if isinstance(choice, E.FloorMod) and equal(choice.b, extent):
-            return _Image("wrapped", choice.a)
-        if isinstance(choice, Min):
-            inner, other = (choice.a, choice.b) if isinstance(choice.a, E.FloorMod) else (choice.b, choice.a)
-            if isinstance(inner, E.FloorMod) and equal(inner.b, extent * 2) and equal(inner + other, inner.b - 1):
-                return _Image("mirrored", inner.a)
-        return None
+    def positions(self, indices: Iterable[Expr], extent: Expr, remainders: Mapping[Var, Expr]) -> list[Expr] | None:
+        """The indices of a dimension of so many elements as positions on a line, of which the dimension is a period: what they
+        leave as remainders are the indices, and those that do not wrap around stay. None where none does, or one is mirrored.
+
+        remainders: the variables that are remainders of positions themselves.
+        """
+        result: list[Expr] = []
+        wraps = False
+        for index in indices:
+            image = image_of(index, extent, self._analyzer)
+            if image is None:
+                image = image_of(substitute(index, remainders), extent, self._analyzer)
+            if image is not None and image.kind == "mirrored":
+                return None
+            position = None if image is None else on_the_line(substitute(image.of, remainders), extent, self._analyzer)
+            if position is None or isinstance(index, E.FloorMod) and not self._goes_around(position, extent):
+                result.append(index)
+            else:
+                wraps = True
+                result.append(position)
+        return result if wraps else None
+
+    def _goes_around(self, position: Expr, extent: Expr) -> bool:
+        """Whether a remainder by an extent is not one that takes rows apart: these are whole, or more than two."""
+        span = self._visit(position)
+        if span is None or self._within_one_row(span, extent):
+            return False
+        first, last = self._analyzer.interval(span.low).lo, self._analyzer.interval(span.high).hi
+        return not isinstance(extent, IntImm) or first is None or last is None or last - first < 2 * extent.value
 
     def _mirrored(self, window: Span, extent: Expr) -> Span:
         """The image goes up and down by one step or none with each of the window, so that it is no longer: a window that does not

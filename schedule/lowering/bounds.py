@@ -16,7 +16,7 @@ from ...ir.accesses import reads_memory
 from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Max, Min, Range, Select, Var
-from ...ir.ops import cast, const, floordiv, floormod, is_const, maximum
+from ...ir.ops import all_of, cast, const, floordiv, floormod, if_then_else, is_const, maximum
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
 from ...te.tensor import Tensor
@@ -75,6 +75,11 @@ class StageBounds:
     parts: dict[IterVar, Range] = field(default_factory=dict[IterVar, Range])
     """What is needed of a dimension at most, where that may be less than what its loops run over: the states of a recurrence hold
     no more."""
+    circular: dict[IterVar, IterVar] = field(default_factory=dict[IterVar, IterVar])
+    """The dimensions whose region goes around: what their loops run over are positions on a line, whose remainders by the extent
+    are the axis; and what stands for the position."""
+    positions: dict[tuple[IterVar, Expr], Expr] = field(default_factory=dict[tuple[IterVar, Expr], Expr])
+    """Where it reads a circular dimension of another one at an index: the position that this is of."""
     fresh: Callable[[dict[IterVar, Expr]], list[Expr]] = _no_conditions
     """The conditions, given offsets, that hold of the elements that no iteration before has computed."""
 
@@ -85,7 +90,15 @@ class StageBounds:
     @property
     def values(self) -> dict[IterVar, Expr]:
         """The value of every axis, in terms of loop variables."""
-        return {axis: shifted(offset, self.ranges[axis], axis) for axis, offset in self.offsets.items()}
+        return {axis: self.value(axis, offset) for axis, offset in self.offsets.items()}
+
+    def value(self, axis: IterVar, offset: Expr) -> Expr:
+        """The value of an axis that is so far from the begin of its range."""
+        position = shifted(offset, self.ranges[axis], axis)
+        if axis not in self.circular:
+            return position
+        extent = cast(self.domains[axis].extent, axis.dtype)
+        return if_then_else(all_of(position >= 0, position < extent), position, floormod(position, extent))
 
     @property
     def from_zero(self) -> dict[IterVar, Range]:
@@ -129,8 +142,8 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
             enclosing = outer.enclosing + outer.loops[: computation.place + 1]
         home = computation.home
         scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
-        region = _region(bounds, computation, enclosing, scope)
-        stage_bounds = bounds.of[computation] = _stage_bounds(computation, region, enclosing, scope, analyzer)
+        region, circular = _region(bounds, computation, enclosing, scope)
+        stage_bounds = bounds.of[computation] = _stage_bounds(computation, region, circular, enclosing, scope, analyzer)
         stage_bounds.parts = {axis: bounds.of[scan].ranges[dim] for axis, (scan, dim) in computation.parts.items()
                        if _inside(computation, scan)}
     return bounds
@@ -146,17 +159,22 @@ def _inside(computation: Computation, scan: Computation) -> bool:
 # The region of a producer
 
 
-def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str) -> dict[IterVar, Range]:
-    """The part of each dimension that is computed."""
+def _region(
+    bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str,
+) -> tuple[dict[IterVar, Range], set[IterVar]]:
+    """The part of each dimension that is computed, and the dimensions of which that is a range of positions."""
     axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
     declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
     if computation.is_output or not consumers or computation.whole or (not enclosing and computation.stage.is_tensorized):
-        return declared  # an intrinsic does all of its work or none: what is padded for it is computed whole
+        return declared, set()  # an intrinsic does all of its work or none: what is padded for it is computed whole
     unknown: set[IterVar] = set()
+    wrapped: set[IterVar] = set()
     spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
+    turns = _may_turn(computation, enclosing) and all(map(_has_elements, consumers))
     for consumer in consumers:
-        for axis, span in _read_by(bounds, computation, consumer, enclosing, scope):
+        for axis, span, wraps in _read_by(bounds, computation, consumer, enclosing, scope, turns):
+            wrapped.update([axis] if wraps else ())
             if span is None:
                 unknown.add(axis)
             else:
@@ -167,15 +185,39 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
         spans.update((axis, spans_read) for axis in together)
         if not unknown.isdisjoint(together):
             unknown.update(together)
+    circular: set[IterVar] = set()
     whole: Container[IterVar] = computation.op.whole_axes if computation.op.calls_intrinsic else _filled(computation.stage)
     if computation.linked:
         whole = {*axes}.difference(*computation.linked)
     for axis, spans_read in spans.items():
         if spans_read and axis not in unknown and axis not in whole:
-            region[axis] = _boxed(union(spans_read, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
+            within = _boxed(union(spans_read, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
+            leaves = axis in wrapped and not _lies_in(within, declared[axis], bounds.analyzer)
+            if leaves and not isinstance(within.extent, IntImm):
+                continue
+            region[axis] = within
+            circular.update([axis] if leaves else ())
     for axis, scan in computation.held.items():
         region[axis] = Range(cast(bounds.of[scan].values[scan.op.axis[0]], axis.dtype), const(1, axis.dtype))
-    return region
+    return region, circular
+
+
+def _has_elements(computation: Computation) -> bool:
+    """Whether it is an expression for each element that is computed by loops."""
+    stage = computation.stage
+    return bool(computation.op.values) and not any(stage.attr(axis).kind == "tensorized" for axis in stage.leaf_iter_vars)
+
+
+def _may_turn(computation: Computation, enclosing: tuple[Loop, ...]) -> bool:
+    """Whether dimensions of a computation may be circular."""
+    return bool(enclosing) and _has_elements(computation) and not (
+        computation.linked or computation.held or computation.parts or computation.free or computation.home is not None)
+
+
+def _lies_in(within: Range, domain: Range, analyzer: Analyzer) -> bool:
+    """Whether a range is a part of a domain."""
+    return within is domain or analyzer.can_prove(within.begin >= domain.begin) and analyzer.can_prove(
+        within.begin + within.extent <= domain.begin + domain.extent)
 
 
 def _filled(stage: Stage) -> set[IterVar]:
@@ -234,15 +276,16 @@ def _never_less(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
 
 
 def _read_by(
-    bounds: Bounds, computation: Computation, consumer: Computation, enclosing: tuple[Loop, ...], scope: str,
-) -> list[tuple[IterVar, Span | None]]:
-    """What `consumer` reads of each dimension, in terms of the loops around the computation."""
+    bounds: Bounds, computation: Computation, consumer: Computation, enclosing: tuple[Loop, ...], scope: str, turns: bool,
+) -> list[tuple[IterVar, Span | None, bool]]:
+    """What `consumer` reads of each dimension, in terms of the loops around the computation, and whether that is a span of
+    positions, as it may be where the dimension `turns`."""
     reader = bounds.of[consumer]
     around = len(enclosing)
     relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
                if loop.var is not None and (at >= around or _shared_over(loop, scope))]
     every = _spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
-    spans = _of_roots(reader, every)
+    spans = _of_roots(reader, every, bounds.analyzer)
     known: dict[Var, Span | None] = {axis: span for axis, span in (every | spans).items() if span is not None}
     evaluate = SpanEvaluator(known, bounds.analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
@@ -250,22 +293,38 @@ def _read_by(
     for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
         for indices in consumer.reads.get(tensor, ()):
             for axis, index in zip(dimensions, indices, strict=True):
-                reads.setdefault(axis, []).append(_of_fused(reader, index, every, bounds.analyzer))
-    result: list[tuple[IterVar, Span | None]] = []
-    for axis, read in reads.items():
+                reads.setdefault(axis, []).append(index)
+    result: list[tuple[IterVar, Span | None, bool]] = []
+    for axis, indices in reads.items():
         span: Span | None = None
-        nodes = list(post_order(*read))
+        wraps = False
+        nodes = list(post_order(*indices))
         if unknown.isdisjoint(node for node in nodes if isinstance(node, IterVar)):
             extent = axis.dom.extent if axis.dom is not None else None
-            if extent is not None and any(isinstance(node, (Min, Max, Select, IfThenElse)) for node in nodes):
-                within = _while_reading(reader, spans, extent, bounds.analyzer)
-                span = SpanEvaluator(known, within).hull(read, extent)
+            if extent is not None and any(
+                    isinstance(node, _BROUGHT_IN) or node in reader.circular for node in nodes):
+                within = SpanEvaluator(known, _while_reading(reader, spans, extent, bounds.analyzer))
+                positions = within.positions(indices, extent, _remainders(reader)) if turns else None
+                if positions is not None:
+                    wraps = True
+                    reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))
+                    indices = positions
+                span = within.hull([_of_fused(reader, index, every, bounds.analyzer) for index in indices], extent)
             else:
-                parts = [evaluate(index) for index in read]
+                parts = [evaluate(_of_fused(reader, index, every, bounds.analyzer)) for index in indices]
                 spans_read = [part for part in parts if part is not None]
                 span = union(spans_read, bounds.analyzer) if len(spans_read) == len(parts) else None
-        result.append((axis, None if span is None else _relaxed(span, relaxed, bounds.analyzer)))
+        result.append((axis, None if span is None else _relaxed(span, relaxed, bounds.analyzer), wraps))
     return result
+
+
+_BROUGHT_IN = (Min, Max, Select, IfThenElse, FloorMod)
+"""What may bring an index into its dimension."""
+
+
+def _remainders(reader: StageBounds) -> dict[Var, Expr]:
+    """The circular axes of a reader by what stands for their positions."""
+    return {axis: floormod(position, cast(reader.domains[axis].extent, axis.dtype)) for axis, position in reader.circular.items()}
 
 
 def _while_reading(reader: StageBounds, spans: Mapping[IterVar, Span | None], extent: Expr, analyzer: Analyzer) -> Analyzer:
@@ -275,7 +334,7 @@ def _while_reading(reader: StageBounds, spans: Mapping[IterVar, Span | None], ex
     extents = [extent]
     for axis in reader.computation.op.axis:
         span, domain = spans.get(axis), reader.domains[axis]
-        if span is not None and not reads_memory(domain.extent):
+        if span is not None and axis not in reader.circular and not reads_memory(domain.extent):
             extents.append(domain.extent)
             if not (isinstance(span.low, IntImm) and isinstance(domain.extent, IntImm)):
                 within.learn(cast(span.low, axis.dtype) <= domain.begin + domain.extent - 1)
@@ -358,12 +417,18 @@ def _of_fused(reader: StageBounds, index: Expr, spans: Mapping[IterVar, Span | N
 
 def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
     """What each axis of a stage takes while its loops in `relaxed` run and the others stand still; None: not known."""
-    return _of_roots(reader, _spans(reader, relaxed, analyzer))
+    return _of_roots(reader, _spans(reader, relaxed, analyzer), analyzer)
 
 
-def _of_roots(reader: StageBounds, spans: Mapping[IterVar, Span | None]) -> dict[IterVar, Span | None]:
-    """The spans of the root axes, as values."""
-    return {axis: _shifted_span(spans.get(axis), reader.ranges[axis], axis) for axis in reader.domains}
+def _of_roots(reader: StageBounds, spans: Mapping[IterVar, Span | None], analyzer: Analyzer) -> dict[IterVar, Span | None]:
+    """The spans of the root axes, as values; where these are circular, of their positions too."""
+    roots = {axis: _shifted_span(spans.get(axis), reader.ranges[axis], axis) for axis in reader.domains}
+    for axis, position in reader.circular.items():
+        extent = cast(reader.domains[axis].extent, axis.dtype)
+        roots[position] = roots[axis]
+        with analyzer.constraint(extent >= 1):
+            roots[axis] = SpanEvaluator({position: roots[axis]}, analyzer)(floormod(position, extent))
+    return roots
 
 
 def _spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
@@ -434,7 +499,8 @@ def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | Non
 
 
 def _stage_bounds(
-    computation: Computation, region: dict[IterVar, Range], enclosing: tuple[Loop, ...], scope: str, analyzer: Analyzer,
+    computation: Computation, region: dict[IterVar, Range], circular: set[IterVar], enclosing: tuple[Loop, ...], scope: str,
+    analyzer: Analyzer,
 ) -> StageBounds:
     stage, op = computation.stage, computation.op
     roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
@@ -444,6 +510,7 @@ def _stage_bounds(
     ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free) if axis not in dependent}
     ranges.update((axis, axis.dom) for axis in stage.leaf_iter_vars if axis.kind == "thread" and axis.dom is not None)
     bounds = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
+    bounds.circular = {axis: IterVar(axis.name, axis.dtype) for axis in circular}
     bounds.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
     bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)

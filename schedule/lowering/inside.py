@@ -19,16 +19,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...ir.analysis.bounds import symbolic_bounds
-from ...ir.analysis.guarded import LAZY, Access, accesses_within, depends_on_data
+from ...ir.analysis.guarded import LAZY, Access, accesses_within, as_logic, depends_on_data
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import And, BufferLoad, Expr, IfThenElse, IntImm, IterVar, Or, Producer, ProducerLoad, Range, Select, Var
-from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, maximum, minimum
+from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, logical_not, maximum, minimum
 from ...ir.stmt import Stmt
-from ...ir.visit import children, free_vars, post_order, rebuild
+from ...ir.visit import children, free_vars, post_order, rebuild, rewrite
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.stage import Stage
-from .trial import Trial
+from .trial import Trial, is_inside
 
 __all__ = ["Judgement", "guarded", "in_order", "judge"]
 
@@ -180,8 +180,12 @@ def _unproved(
         if op.values and not isinstance(access.node, ProducerLoad):
             continue  # the element that is computed
         for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
-            if not (_is_whole(index, extent, box) or depends_on_data(index, access.data) or _is_inside(analyzer, index, extent)):
-                yield access, dimension
+            if _is_whole(index, extent, box) or depends_on_data(index, access.data) or is_inside(analyzer, index, extent):
+                continue
+            for chosen, condition in _ways(index):
+                with analyzer.constraint(condition):
+                    if not is_inside(analyzer, chosen, extent):
+                        yield (access if chosen is index else access.at(dimension, chosen, condition)), dimension
 
 
 def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:
@@ -191,10 +195,21 @@ def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:
         dom.extent is extent or isinstance(dom.extent, IntImm) and isinstance(extent, IntImm) and dom.extent.value <= extent.value)
 
 
-def _is_inside(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
-    if isinstance(index, IntImm) and isinstance(extent, IntImm):
-        return 0 <= index.value < extent.value
-    return analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
+_MOST_WAYS = 8
+"""Indices that are told apart in one that is made of choices."""
+
+
+def _ways(index: Expr, under: Expr = TRUE, most: int = _MOST_WAYS) -> list[tuple[Expr, Expr]]:
+    """What an index may be, without its choices, and where it is that: (i - 1) % n, where i - 1 < 0 or n <= i - 1."""
+    choice = next((node for node in post_order(index) if isinstance(node, (IfThenElse, Select))), None)
+    if choice is None or most == 1:
+        return [(index, under)]
+    condition = as_logic(choice.condition)
+    ways: list[tuple[Expr, Expr]] = []
+    for arm, holds in ((choice.true_value, condition), (choice.false_value, logical_not(condition))):
+        chosen = rewrite(index, lambda node, arm=arm: arm if node is choice else None)
+        ways += _ways(chosen, all_of(under, holds), most // 2)
+    return ways
 
 
 # What is needed

@@ -13,17 +13,19 @@ Stages that are computed at a loop come first in its body.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
 
 from ...errors import user_source
 from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
-from ...ir.ops import cast, const, is_const, likely
+from ...ir.ops import cast, const, floormod, is_const, likely
 from ...ir.passes.common.lazy_select import lazy_select
 from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
-from ...te.tensor import Tensor
+from ...te.tensor import Tensor, tensor_of
 from ..model.attributes import loop_pragmas, skips
 from ..model.axes import outline
 from ..model.relations import pass_up_value, shifted
@@ -143,8 +145,33 @@ class Nest:
 
         if isinstance(value, IntImm):
             return value
-        value = lazy_select(rewrite(value, at_loops), self.analyzer)
+        value = lazy_select(rewrite(self.at_positions(value), at_loops), self.analyzer)
         return self.analyzer.simplify(rewrite(value, lambda node: self.load(node) if isinstance(node, ProducerLoad) else None))
+
+    def at_positions(self, value: Expr) -> Expr:
+        """`value` with what is read of circular dimensions read by positions, of which the storage holds a range."""
+        if not any(stage_bounds.circular for stage_bounds in self.bounds.of.values()):
+            return value
+
+        def rule(node: Node) -> Node | None:
+            if not isinstance(node, ProducerLoad):
+                return None
+            tensor = tensor_of(node)
+            producer = self.dataflow.by_op.get(tensor.op)
+            if producer is None or not self.bounds.of[producer].circular:
+                return None
+            dimensions = producer.op.dimensions[tensor.value_index]
+            return replace(node, indices=tuple(map(self.position, repeat(self.bounds.of[producer]), dimensions, node.indices)))
+
+        return rewrite(value, rule)
+
+    def position(self, of: StageBounds, axis: IterVar, index: Expr) -> Expr:
+        """Where in its range an index of another's dimension is found."""
+        if axis not in of.circular:
+            return index
+        known = self.stage_bounds.positions.get((axis, index))
+        begin = of.ranges[axis].begin
+        return known if known is not None else begin + floormod(index - begin, cast(of.domains[axis].extent, index.dtype))
 
     def load(self, node: ProducerLoad) -> BufferLoad:
         tensor = node.producer
@@ -189,8 +216,10 @@ class Nest:
         for axis in self.stage_bounds.domains:
             if axis in offsets:
                 within = self.stage_bounds.ranges[axis]
-                value = shifted(offsets[axis], within, axis)
+                value = self.stage_bounds.value(axis, offsets[axis])
                 values[axis] = self.value(value, {}) if reads_memory(within.begin) else value
+                if axis in self.stage_bounds.circular:
+                    values[self.stage_bounds.circular[axis]] = shifted(offsets[axis], within, axis)
         return values
 
     def stores(self, values: Sequence[Expr], offsets: Mapping[IterVar, Expr]) -> Stmt:

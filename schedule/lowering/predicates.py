@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Range
+from ...ir.ops import all_of
 from ..model.relations import Fuse, Rebase, Split, shifted
 from .bounds import StageBounds
 
@@ -32,7 +34,10 @@ def guards(
     limits = [*bounds.domains.items(), *((axis, part) for axis, part in bounds.parts.items() if axis in bounds.domains)]
     for axis, domain in limits:
         within = bounds.ranges[axis]
-        if axis in offsets and axis not in skipped and not _same_range(domain, within, analyzer):
+        if axis in bounds.circular:
+            with analyzer.constraint(all_of(*(loop.extent >= 1 for loop in bounds.enclosing if not reads_memory(loop.extent)))):
+                _unless_proved(domain.extent >= 1, conditions, analyzer)
+        elif axis in offsets and axis not in skipped and not _same_range(domain, within, analyzer):
             value = shifted(offsets[axis], within, axis)
             _unless_proved(value >= domain.begin, conditions, analyzer)
             _unless_proved(value < domain.begin + domain.extent, conditions, analyzer)

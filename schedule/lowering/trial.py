@@ -12,7 +12,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
 from ...ir.errors import AssertionFailed
-from ...ir.expr import Add, BinaryOp, Expr, FloorDiv, IntImm, Mul, Producer, ProducerLoad, Sub, Var
+from ...ir.expr import Add, BinaryOp, Expr, FloorDiv, IntImm, Min, Mul, Producer, ProducerLoad, Sub, Var
 from ...ir.interpret.interpreter import run
 from ...ir.ops import all_of, is_const, logical_not
 from ...ir.stmt import Assert, BufferStore, For, Function, If, LoopKind, Stmt
@@ -21,10 +21,25 @@ from ...ir.widen import widened
 from ...te.errors import IndexOutOfRange
 from ...te.operation import Operation
 
-__all__ = ["Trial"]
+__all__ = ["Trial", "is_inside"]
 
 _MOST_TRIED = 1 << 18
 """Iterations that are tried out at build: a fraction of a second. What has more of them is tried out at each call."""
+
+
+def is_inside(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
+    """Whether an index is proved to lie in a dimension."""
+    if isinstance(index, IntImm) and isinstance(extent, IntImm):
+        return 0 <= index.value < extent.value
+    return analyzer.can_prove(index >= 0) and (analyzer.can_prove(index < extent) or _is_folded(analyzer, index, extent))
+
+
+def _is_folded(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
+    """Whether an index is the lesser of two, one of which is below the extent wherever the other one is not: mirrored."""
+    if not isinstance(index, Min):
+        return False
+    with analyzer.constraint(index.a >= extent):
+        return analyzer.can_prove(index.b < extent)
 
 
 class Trial:
@@ -51,6 +66,9 @@ class Trial:
             return None
         if self._certainly_leaves():
             raise self._error("")
+        with self.analyzer.constraint(all_of(self.extent > 0, *self._turning())):
+            if is_inside(self.analyzer, self.index, self.extent):
+                return If(self._wide(self.extent <= 0), nest)
         if self.ends is None:
             return nest
         low, high = (self._wide(end) for end in self.ends)
