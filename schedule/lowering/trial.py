@@ -66,9 +66,8 @@ class Trial:
             return None
         if self._certainly_leaves():
             raise self._error("")
-        with self.analyzer.constraint(all_of(self.extent > 0, *self._turning())):
-            if is_inside(self.analyzer, self.index, self.extent):
-                return If(self._wide(self.extent <= 0), nest)
+        if self._is_inside_what_is_not_empty():
+            return If(self.analyzer.simplify(self._wide(self.extent) < 1), nest)
         if self.ends is None:
             return nest
         low, high = (self._wide(end) for end in self.ends)
@@ -78,6 +77,11 @@ class Trial:
         if is_const(inside, 1):
             return None
         return nest if is_const(inside, 0) else If(self.analyzer.simplify(logical_not(inside)), nest)
+
+    def _is_inside_what_is_not_empty(self) -> bool:
+        """Whether all that may leave a dimension is that it has no elements."""
+        with self.analyzer.constraint(all_of(self.extent > 0, *self._turning())):
+            return is_inside(self.analyzer, self.index, self.extent)
 
     def _turns(self, nest: Stmt) -> int:
         """How many iterations the trial has, at most."""
