@@ -108,6 +108,10 @@ class Assembly:
         numbers = (f"v{number}" for number in range(len(self.types), 2 * len(self.types) + count + 1))
         return list(islice((name for name in numbers if name not in self.types), count))
 
+    def held(self, name: str) -> Param | None:
+        """The parameter of this name."""
+        return self._constants.get(name)
+
     def data(self, name: str) -> NDArray[Any] | None:
         """What is known of a value before anything runs."""
         return self._constants[name].data if name in self._constants else None

@@ -35,12 +35,20 @@ class Refused(Exception):
 class Scope:
     """The graph to be, and what is known of its values."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, opset: int = 0) -> None:
         self.graph = Assembly(name)
+        self.opset = opset
+        """The version of the model's operators, where they have one."""
         self.values: dict[str, str] = {}
         """Our value by the name that it has in the model."""
         self.shapes: dict[str, NDArray[Any]] = {}
         """Of our values that are shapes with symbols: their elements, as expressions."""
+
+    def beside(self) -> Scope:
+        """The same graph to be, where values have other names in the model."""
+        one = Scope(self.graph.name, self.opset)
+        one.graph, one.shapes = self.graph, self.shapes
+        return one
 
     def constant(self, array: Any) -> str:
         """A value that is known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,32 +11,35 @@ from ...ir.expr import Expr
 from ..conversion import Conversion, Scope
 from ..types import Extent, extent_of
 
-__all__ = ["ROWS", "Context", "NeedsValue", "VersionedScope", "converts"]
+__all__ = ["CONTROL_NAMES", "ROWS", "Context", "NeedsValue", "converts"]
 
 _WITHOUT_MEANING = {"block_size", "consumed_inputs", "keep_aspect_ratio_policy", "momentum", "nearest_mode", "precision", "ratio",
                     "round_mode", "saturate", "seed", "spatial", "stash_type", "storage_order", "kernel_shape", "pads", "axis"}
 """Attributes that change nothing where a conversion does not ask for them."""
 
 
+CONTROL_NAMES = ("If", "Loop", "Scan")
+"""The operators with graphs inside."""
+
+
 class NeedsValue(Exception):
-    """A conversion that cannot go on before the value of this name is known."""
+    """A conversion that cannot go on before the value of this name is known. value: what it is of ours, where it is none of the
+    model's."""
 
-
-class VersionedScope(Scope):
-    """The graph to be. opset: the version of the model's operators."""
-
-    def __init__(self, name: str, opset: int) -> None:
+    def __init__(self, name: str, value: str = "") -> None:
         super().__init__(name)
-        self.opset = opset
+        self.value = value
 
 
 class Context(Conversion):
     """A node of ONNX."""
 
-    def __init__(self, scope: VersionedScope, proto: Any, inputs: Sequence[str], attributes: dict[str, Any], source: str) -> None:
+    def __init__(self, scope: Scope, proto: Any, inputs: Sequence[str], attributes: dict[str, Any], source: str) -> None:
         super().__init__(scope, inputs, source)
         self.proto, self.attributes, self.opset = proto, attributes, scope.opset
         self.outputs = len(proto.output)
+        self.known: Mapping[str, NDArray[Any]] = {}
+        """What was measured, by name."""
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute: numbers, texts, lists of them, arrays."""
@@ -53,6 +56,14 @@ class Context(Conversion):
         if data is None:
             raise NeedsValue(self.proto.input[at])
         return data
+
+    def measured(self, what: str, value: Callable[[], str]) -> int:
+        """A number that is computed when the model runs: on which, such as the extent of a result, the rest of it depends. what: of
+        those that this node asks for. value: makes it. Raises NeedsValue."""
+        name = f"{self.proto.output[0]}#{what}"
+        if name not in self.known:
+            raise NeedsValue(name, value())
+        return int(self.known[name].reshape(-1)[0])
 
     def numbers(self, at: int) -> list[int]:
         """The integers that an input holds. Raises NeedsValue."""

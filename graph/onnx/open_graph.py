@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from ...codegen.result import BuildOptions
 from ...errors import user_source
 from ...runtime.timing import TimingResult
 from ..comparison import Comparison
-from ..errors import BadGraphInput, NotAModel
+from ..errors import BadGraphInput, ModelNotExportable, NotAModel
 from ..graph import Graph
 from ..model import Model
 from ..node import Parts
@@ -22,6 +22,12 @@ from .importer import Importer
 from .reader import input_type, parsed
 
 __all__ = ["OpenGraph", "OpenModel", "from_onnx"]
+
+Key = tuple[tuple[str, bytes], ...]
+"""What a graph depends on: the values of late inputs, and what was measured, by name."""
+Run = Callable[[Key, Graph, Mapping[str, NDArray[Any]]], Sequence[NDArray[Any]]]
+"""Computes a graph on inputs by name."""
+Made = TypeVar("Made")
 
 _MOST_KEPT = 16
 """So many values of late inputs have their graph, and their model, at once."""
@@ -48,7 +54,7 @@ def from_onnx(
                         allowed=", ".join(entry.name for entry in proto.graph.input), fix="shapes= of inputs")
     importer = Importer(proto, folder, given, state or {})
     made = importer.read({})
-    return OpenGraph(importer) if made is None else _graph(made)
+    return _graph(made) if isinstance(made, Parts) else OpenGraph(importer)
 
 
 def _graph(made: Parts) -> Graph:
@@ -68,7 +74,8 @@ class OpenGraph:
         self.inputs: dict[str, TensorType] = {
             entry.name: tensor_type(*input_type(entry, importer.given.get(entry.name)))
             for entry in importer.proto.graph.input if entry.name not in known}
-        self._closed: dict[tuple[tuple[str, bytes], ...], Graph] = {}
+        self._closed: dict[Key, Graph] = {}
+        self._measures: dict[Key, Graph] = {}
 
     @property
     def late(self) -> tuple[str, ...]:
@@ -78,12 +85,12 @@ class OpenGraph:
     def closed(self, *arrays: Any, **named: Any) -> Graph:
         """The graph for the values of the late inputs among these, without them. Raises BadGraphInput (TW0906), and what from_onnx
         raises."""
-        return self.closed_for(self.bound(arrays, named))[1]
+        return self.closed_for(self.bound(arrays, named), _by_reference)[1]
 
     def run(self, *arrays: Any, **named: Any) -> list[NDArray[Any]]:
         """The outputs for these inputs, node by node by the reference. Raises as closed does."""
         given = self.bound(arrays, named)
-        g = self.closed_for(given)[1]
+        g = self.closed_for(given, _by_reference)[1]
         return g.run(**{name: given[name] for name in g.inputs})
 
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> OpenModel:
@@ -103,22 +110,51 @@ class OpenGraph:
         return {name: np.asarray(given[name], None if hasattr(given[name], "dtype") else array_dtype(kind.dtype))
                 for name, kind in self.inputs.items()}
 
-    def closed_for(self, given: Mapping[str, NDArray[Any]]) -> tuple[tuple[tuple[str, bytes], ...], Graph]:
-        """The graph for these inputs, and what of their values it depends on."""
+    def export(self, *_: Any, **__: Any) -> NoReturn:
+        """There is no library of a graph that depends on values. Raises ModelNotExportable (TW0915), which says on which."""
+        raise _not_exportable(self)
+
+    def closed_for(self, given: Mapping[str, NDArray[Any]], run: Run) -> tuple[Key, Graph]:
+        """The graph for these inputs, and what of their values it depends on. run: computes what has to be measured."""
         for name in self.inputs:
             kind = self.inputs[name]
             if str(given[name].dtype) != kind.dtype or given[name].ndim != len(kind.shape):
                 raise BadGraphInput(f"the model's input {name} is {kind}", called=user_source(),
                                     reason=f"got {given[name].dtype} of shape {given[name].shape}", fix="an array of this type")
+        measured: dict[str, NDArray[Any]] = {}
         while True:
-            key = tuple((name, given[name].tobytes() + str(given[name].shape).encode()) for name in self._importer.late)
+            known = {**{name: given[name] for name in self._importer.late}, **measured}
+            key = tuple((name, array.tobytes() + str(array.shape).encode()) for name, array in known.items())
             if key in self._closed:
                 return key, self._closed[key]
-            made = self._importer.read({name: given[name] for name in self._importer.late})
-            if made is not None:
-                while len(self._closed) >= _MOST_KEPT:
-                    del self._closed[next(iter(self._closed))]
-                return key, self._closed.setdefault(key, _graph(made))
+            if key not in self._measures:
+                made = self._importer.read(known)
+                if isinstance(made, Parts):
+                    return key, _kept(self._closed, key, _graph(made))
+                if made is None:
+                    continue
+                _kept(self._measures, key, _graph(made.graph))
+            g = self._measures[key]
+            measured |= zip(g.results, run(key, g, {name: given[name] for name in g.inputs}), strict=True)
+
+
+def _by_reference(_: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    return g.run(**given)
+
+
+def _kept(kept: dict[Key, Made], key: Key, made: Made) -> Made:
+    """What was made, which is kept for its key beside the last others."""
+    while len(kept) >= _MOST_KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = made
+    return made
+
+
+def _not_exportable(g: OpenGraph) -> ModelNotExportable:
+    return ModelNotExportable(
+        "this model cannot be exported as it is", called=user_source(),
+        reason=f"its graph depends on values: of {', '.join(g.late)}" if g.late else "its graph depends on values that it computes",
+        fix="export the graph for some of them: g.closed(*arrays).export(path)")
 
 
 class OpenModel:
@@ -126,7 +162,8 @@ class OpenModel:
 
     def __init__(self, g: OpenGraph, how: tuple[Any, ...]) -> None:
         self._graph, self._how = g, how
-        self._models: dict[tuple[tuple[str, bytes], ...], Model] = {}
+        self._models: dict[Key, Model] = {}
+        self._measures: dict[Key, Model] = {}
 
     @property
     def inputs(self) -> dict[str, TensorType]:
@@ -161,9 +198,14 @@ class OpenModel:
 
     def model_for(self, given: Mapping[str, NDArray[Any]]) -> Model:
         """The model for the values of these inputs."""
-        key, g = self._graph.closed_for(given)
-        if key not in self._models:
-            while len(self._models) >= _MOST_KEPT:
-                del self._models[next(iter(self._models))]
-            self._models[key] = g.built(*self._how)
-        return self._models[key]
+        key, g = self._graph.closed_for(given, self._measured)
+        return self._models.get(key) or _kept(self._models, key, g.built(*self._how))
+
+    def export(self, *_: Any, **__: Any) -> NoReturn:
+        """There is no library of a model that depends on values. Raises ModelNotExportable (TW0915), which says on which."""
+        raise _not_exportable(self._graph)
+
+    def _measured(self, key: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """What a model needs to know before it runs."""
+        results = (self._measures.get(key) or _kept(self._measures, key, g.built(*self._how)))(**given)
+        return results if isinstance(results, list) else [results]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...errors import user_source
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
-from .context import ROWS
+from .context import CONTROL_NAMES, ROWS
 from .package import dtype_named, onnx_package
 
 __all__ = ["array_of", "attributes_of", "input_type", "is_known", "parsed"]
@@ -62,7 +62,8 @@ def _inlined(onnx: Any, proto: Any) -> Any:
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
         for _ in range(_MOST_DEPTH):  # a function may be made of others
-            defined = sorted({("", node.op_type) for node in proto.graph.node if not is_known(node) and _has_body(onnx, node)})
+            others = {node.op_type for node in _all_nodes(proto.graph) if not is_known(node) and _has_body(onnx, node)}
+            defined = [("", name) for name in sorted(others)]
             if not defined:
                 break
             proto = onnx.inliner.inline_selected_functions(proto, defined, inline_schema_functions=True)
@@ -70,6 +71,15 @@ def _inlined(onnx: Any, proto: Any) -> Any:
         raise NotAModel("the model's functions cannot be put in the places of their calls", reason=str(problem)[:500],
                         called=user_source(), fix="onnx.inliner.inline_local_functions(model) shows why") from problem
     return proto
+
+
+def _all_nodes(graph: Any) -> Iterator[Any]:
+    """The nodes of a graph, and of those inside of them."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _all_nodes(attribute.g)
 
 
 def _has_body(onnx: Any, node: Any) -> bool:
@@ -82,7 +92,7 @@ def _has_body(onnx: Any, node: Any) -> bool:
 
 def is_known(node: Any) -> bool:
     """Whether an operator has a row, or is one of control that the importer knows."""
-    return node.domain in ("", "ai.onnx") and (node.op_type in ROWS or node.op_type == "If")
+    return node.domain in ("", "ai.onnx") and (node.op_type in ROWS or node.op_type in CONTROL_NAMES)
 
 
 def attributes_of(node: Any, folder: Path | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ..conversion import Refused, broadcast, open_extent
 from .context import Context, converts
 from .package import dtype_named
 
-__all__: list[str] = []
+__all__ = ["backward"]
 
 _MOST_NUMBERS = 1 << 24
 
@@ -276,3 +276,6 @@ def _dropout(c: Context) -> Sequence[str]:
     return [c[0], everything][:c.outputs]
 
 
+def backward(c: Context, value: str, axis: int) -> str:
+    """A value with its slices along an axis in the other order."""
+    return c.emit("slice", value, begin=(-1,), end=(-_MOST_NUMBERS << 20,), step=(-1,), axes=(axis,))

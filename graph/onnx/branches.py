@@ -1,0 +1,205 @@
+"""ONNX's operators with graphs inside: If, Loop and Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..conversion import Conversion, Refused
+from ..errors import BadNode
+from ..inner import InnerScope, emit_if, emit_loop
+from ..types import Extent, extent_of
+from .context import Context, NeedsValue
+from .reading import Reading, controls
+from .shapes import backward
+
+__all__: list[str] = []
+
+_MOST_ROWS = 1 << 24
+_ENDLESS = 1 << 40
+
+
+def _graph(node: Any, name: str) -> Any:
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return attribute.g
+    raise Refused(f"it has no {name}")
+
+
+def _scalar(c: Conversion, value: str, dtype: str) -> str:
+    """A value of one element as that element."""
+    return c.reshape(c.cast(value, dtype), ())
+
+
+@controls("If")
+def _if(r: Reading, node: Any) -> None:
+    c = r.context(node)
+    known = r.scope.graph.data(c[0])
+    if known is not None:
+        r.inlined(node, _graph(node, "then_branch" if known.reshape(-1)[0] else "else_branch"))
+        return
+    readings, scopes, results = list[Reading](), list[InnerScope](), list[list[str]]()
+    waits = False
+    for name in ("then_branch", "else_branch"):
+        graph = _graph(node, name)
+        reading, scope = r.inside(name.removesuffix("_branch"))
+        reading.read(graph)
+        readings.append(reading)
+        scopes.append(scope)
+        waits = waits or any(reading.waits_for(entry.name) for entry in graph.output)
+        results.append([reading.value(entry.name) or "" for entry in graph.output])
+    problems = any(reading.unsupported for reading in readings)
+    if problems and r.may_wait(node.input[0]):  # the branch that is taken may be without
+        raise NeedsValue(node.input[0])
+    for reading in readings:
+        r.merge(reading)
+    if waits or problems:
+        r.waiting.update(node.output)
+        return
+    if not all(map(all, results)):
+        raise Refused("a branch gives a value that it does not have")
+    try:
+        values = emit_if(r.scope, _scalar(c, c[0], "bool"), scopes, results, c.source)
+    except BadNode:  # the branches give other types: the one that is taken tells them
+        raise NeedsValue(node.input[0]) from None
+    for name, value in zip(node.output, values, strict=True):
+        if name:
+            r.define(name, value)
+
+
+class _Body:
+    """The graph inside of a loop, on its way to one of ours. first: what it carries, before the first iteration."""
+
+    def __init__(self, r: Reading, node: Any, graph: Any, first: Sequence[str]) -> None:
+        self.r, self.graph, self.first = r, graph, list(first)
+        self.reading, self.scope = r.inside(graph.name or "body")
+        self.c = Conversion(self.scope, [], node.name or node.op_type)
+        self.i = self.scope.graph.input("iteration", (), "int64")
+        self.carried = [self.scope.graph.input(f"carried{at}", kind.shape, kind.dtype)
+                        for at, kind in enumerate(r.scope.graph.types[value] for value in first)]
+
+    def bind(self, entry: Any, value: str, changes: bool = True) -> None:
+        """Makes a value an input of the model's graph."""
+        self.scope.values[entry.name] = value
+        if changes:
+            self.reading.changes(entry.name)
+
+    def read(self) -> list[str] | None:
+        """The graph's results; None where it waits, or is refused."""
+        self.reading.read(self.graph)
+        self.r.merge(self.reading)
+        if self.reading.unsupported or any(self.reading.waits_for(entry.name) for entry in self.graph.output):
+            return None
+        results = [self.reading.value(entry.name) for entry in self.graph.output]
+        missing = [entry.name for entry, value in zip(self.graph.output, results, strict=True) if value is None]
+        if missing:
+            raise Refused(f"the graph inside does not give {missing[0]!r}")
+        return [value for value in results if value is not None]
+
+@controls("Loop")
+def _loop(r: Reading, node: Any) -> None:
+    c = r.context(node)
+    graph, first = _graph(node, "body"), list(c.inputs[2:])
+    if len(graph.input) != 2 + len(first) or len(graph.output) < 1 + len(first):
+        raise Refused("the graph inside does not take what the loop carries")
+    body = _loop_body(r, node, first)
+    results = body.read()
+    if results is None:
+        r.waiting.update(node.output)
+        return
+    goes_on, results = results[0], results[1:]
+    trips, most = _trips(c)
+    condition = _scalar(c, c[1], "bool") if c.has(1) else c.constant(np.asarray(True))
+    always = _is_true(body.scope, goes_on) and _is_true(r.scope, condition)
+    if always and not trips:
+        raise Refused("it never ends")
+    rows = results[len(first):]
+    if rows and not (always and most is not None):
+        if always:
+            raise NeedsValue(node.input[0])
+        most = int(c.measured("trips", lambda: _trips_run(r, node, first, trips, condition)))
+        trips, always = c.constant(np.asarray(most, np.int64)), True
+    given = results if always else [_scalar(body.c, goes_on, "bool"), *results]
+    values = emit_loop(r.scope, body.scope, trips, "" if always else condition, first, given, most if rows else None, c.source)
+    for name, value in zip(node.output, values, strict=False):
+        if name:
+            r.define(name, value)
+
+
+def _trips_run(r: Reading, node: Any, first: Sequence[str], trips: str, condition: str) -> str:
+    """How many iterations run before the condition is false, as a value."""
+    body = _loop_body(r, node, [*first, r.scope.constant(np.asarray(0, np.int64))])
+    results = body.read() or []
+    goes_on = _scalar(body.c, results[0], "bool")
+    ran = body.c.emit("add", body.i, body.c.constant(np.asarray(1, np.int64)))
+    return emit_loop(r.scope, body.scope, trips, condition, body.first, [goes_on, *results[1:1 + len(first)], ran], None,
+                     body.c.source)[len(first)]
+
+
+def _loop_body(r: Reading, node: Any, first: Sequence[str]) -> _Body:
+    graph = _graph(node, "body")
+    body = _Body(r, node, graph, first)
+    rank = len(graph.input[0].type.tensor_type.shape.dim)
+    body.bind(graph.input[0], body.c.reshape(body.i, (1,) * rank))
+    body.bind(graph.input[1], body.scope.constant(np.asarray(True)), False)
+    for entry, value in zip(graph.input[2:], body.carried, strict=False):
+        body.bind(entry, value)
+    return body
+
+
+def _trips(c: Context) -> tuple[str, Extent | None]:
+    """How many trips a loop makes at most, "" where nothing is said, and as an extent where that is known."""
+    if not c.has(0):
+        return "", None
+    known, expression = c.scope.graph.data(c[0]), c.scope.shapes.get(c[0])
+    if known is not None:
+        number = int(known.reshape(-1)[0])
+        return ("", None) if number >= _ENDLESS else (_scalar(c, c[0], "int64"), max(number, 0) if number <= _MOST_ROWS else None)
+    return _scalar(c, c[0], "int64"), None if expression is None else extent_of(expression.reshape(-1)[0])
+
+
+def _is_true(scope: Any, value: str) -> bool:
+    data = scope.graph.data(value)
+    return data is not None and bool(data.reshape(-1)[0])
+
+
+@controls("Scan")
+def _scan(r: Reading, node: Any) -> None:
+    c = r.context(node)
+    graph, count = _graph(node, "body"), int(c.attribute("num_scan_inputs"))
+    if c.opset < 9:
+        raise Refused("its form of version 8, with a batch, is not known")
+    states, scanned = list(c.inputs[:len(c.inputs) - count]), list(c.inputs[len(c.inputs) - count:])
+    if len(graph.input) != len(c.inputs) or len(graph.output) < len(states) or not scanned:
+        raise Refused("the graph inside does not take what it is given")
+    body = _Body(r, node, graph, states)
+    for entry, value in zip(graph.input, body.carried, strict=False):
+        body.bind(entry, value)
+    along = c.attribute("scan_input_axes") or [0] * count
+    axes = [c.within(axis, c.rank(value)) for axis, value in zip(along, scanned, strict=True)]
+    turned = c.attribute("scan_input_directions") or [0] * count
+    extent = c.type(scanned[0]).shape[axes[0]]
+    for entry, value, axis, back in zip(graph.input[len(states):], scanned, axes, turned, strict=True):
+        if c.type(value).shape[axis] != extent:
+            raise Refused(f"it goes over {extent} slices, and over {c.type(value).shape[axis]}")
+        whole = backward(c, value, axis) if back else value
+        body.bind(entry, body.c.emit("take", body.scope.taken(whole), body.i, axis=axis))
+    results = body.read()
+    if results is None:
+        r.waiting.update(node.output)
+        return
+    made = list(emit_loop(r.scope, body.scope, "", "", states, results, extent, c.source))
+    rows = len(made) - len(states)
+    out_axes = c.attribute("scan_output_axes") or [0] * rows
+    out_turned = c.attribute("scan_output_directions") or [0] * rows
+    for at, (axis, back) in enumerate(zip(out_axes, out_turned, strict=True), len(states)):
+        value = backward(c, made[at], 0) if back else made[at]
+        rank = c.rank(value)
+        order = list(range(1, rank))
+        order.insert(c.within(axis, rank), 0)
+        made[at] = value if order == list(range(rank)) else c.emit("transpose", value, axes=tuple(order))
+    for name, value in zip(node.output, made, strict=False):
+        if name:
+            r.define(name, value)

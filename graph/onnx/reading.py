@@ -1,0 +1,219 @@
+"""A graph of ONNX, the model's own or one inside of a node, on its way to a graph of ours: each node by the row of its operator,
+what is known computed at once.
+
+Shapes, axes and the like may come as inputs of the model, or be computed. What a conversion needs to know, and does not, is noted:
+the inputs that it comes from are *late*, if they are small; a value that is computed is *measured*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ...errors import FAULTS, TilewrightError, user_source
+from ..conversion import Refused, Scope
+from ..errors import NotAModel
+from ..inner import InnerScope
+from .context import ROWS, Context, NeedsValue
+from .reader import array_of, attributes_of, is_known
+
+__all__ = ["CONTROL", "Needs", "Reading", "controls"]
+
+_MOST_LATE = 64
+_MOST_DEPTH = 8
+_CHANGES = ""
+"""Among the sources of a value: that it changes from iteration to iteration."""
+
+
+@dataclass
+class Needs:
+    """What has to be known before a model can be read whole. values: what is known already, inputs and values of ONNX by name.
+    late: inputs. measured: values that are computed, by the names under which they will be known, and what they are in our
+    graph."""
+
+    values: Mapping[str, NDArray[Any]]
+    folder: Path | None
+    late: dict[str, None] = field(default_factory=dict[str, None])
+    measured: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Reading:
+    """outer: of the graph around this one, which stands inside of one of its nodes."""
+
+    def __init__(self, needs: Needs, scope: Scope, outer: Reading | None = None) -> None:
+        self.needs, self.scope, self.outer = needs, scope, outer
+        self.depth: int = 0 if outer is None else outer.depth + 1
+        self.unsupported: dict[str, list[str]] = {}
+        self.waiting: set[str] = set()
+        """Values of ONNX that cannot be told yet, since a conversion before them waits or is refused."""
+        self.sources: dict[str, set[str]] = {} if outer is None else dict(outer.sources)
+        """The inputs that a value comes from."""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the nodes are those of the model's own graph."""
+        return self.outer is None or not isinstance(self.scope, InnerScope) and self.outer.is_outside
+
+    def inside(self, name: str) -> tuple[Reading, InnerScope]:
+        """The reading of a graph inside of a node. Raises Refused."""
+        if self.depth >= _MOST_DEPTH:
+            raise Refused("its graphs are nested too deep")
+        scope = InnerScope(self.scope, name or "body")
+        return Reading(self.needs, scope, self), scope
+
+    def value(self, name: str) -> str | None:
+        """Our value of this name, here or around; None where there is none."""
+        if name not in self.scope.values and self.outer is not None:
+            outside = self.outer.value(name)
+            if outside is not None:
+                self.scope.values[name] = self.scope.taken(outside) if isinstance(self.scope, InnerScope) else outside
+        return self.scope.values.get(name)
+
+    def waits_for(self, name: str) -> bool:
+        """Whether a value cannot be told yet."""
+        return name in self.waiting or name not in self.scope.values and self.outer is not None and self.outer.waits_for(name)
+
+    def refuse_unknown(self, graph: Any) -> None:
+        """Lists every operator that has no row."""
+        for node in graph.node:
+            if not is_known(node):
+                self.refuse(node, "the operator is not supported")
+
+    def parameters(self, graph: Any) -> None:
+        for tensor in graph.initializer:
+            value = array_of(tensor, self.needs.folder)
+            self.scope.values[tensor.name] = self.scope.graph.param(tensor.name, value) if self.outer is None else \
+                self.scope.constant(value)
+        if graph.sparse_initializer:
+            raise NotAModel("the model has sparse weights", called=user_source(), fix="write them as they are, with their zeros")
+
+    def nodes(self, nodes: Sequence[Any]) -> None:
+        for node in nodes:
+            inputs = [name for name in node.input if name]
+            behind = inputs if node.op_type not in ("Shape", "Size") else []  # what they give does not depend on what is held
+            self.sources.update({name: set[str]().union(*(self.sources.get(one, set()) for one in behind)) for name in node.output})
+            if any(map(self.waits_for, inputs)) or not is_known(node):
+                self.waiting.update(node.output)
+                continue
+            missing = [name for name in inputs if self.value(name) is None]
+            if missing:
+                raise NotAModel(f"the node {node.name or node.op_type!r} reads {missing[0]!r}, which nothing before it gives"[:300],
+                                called=user_source(), fix="onnx.checker.check_model(model) shows what is wrong")
+            self.node(node)
+
+    def context(self, node: Any) -> Context:
+        """What a row sees of a node."""
+        inputs = [(self.value(name) or "") if name else "" for name in node.input]
+        c = Context(self.scope, node, inputs, attributes_of(node, self.needs.folder), node.name or f"{node.op_type}")
+        c.known = self.needs.values
+        return c
+
+    def node(self, node: Any) -> None:
+        try:
+            if node.op_type in CONTROL:
+                CONTROL[node.op_type](self, node)
+                return
+            c = self.context(node)
+            results = ROWS[node.op_type](c)
+            c.refuse_unread_attributes()
+            for name, value in zip(node.output, [results] if isinstance(results, str) else results, strict=False):
+                if name and value:
+                    self.define(name, value)
+        except NeedsValue as need:
+            self.wait(node, str(need), need.value)
+        except Refused as reason:
+            self.refuse(node, str(reason))
+        except TilewrightError as problem:
+            self.refuse(node, f"{problem.headline}. {problem.reason}")
+        except (*FAULTS, MemoryError) as problem:
+            self.refuse(node, f"it is not as its operator says: {type(problem).__name__} {problem}")
+
+    def define(self, name: str, value: str) -> None:
+        if name in self.scope.values:
+            raise Refused(f"its value {name!r} is there already")
+        if name in self.needs.values and self.is_outside:
+            value = self.scope.constant(self.needs.values[name])
+        self.scope.values[name] = value
+
+    def wait(self, node: Any, name: str, value: str = "") -> None:
+        """Makes late what a needed value comes from, or has it measured. value: what it is of ours, where it is none of ONNX's."""
+        self.waiting.update(node.output)
+        if not value and self.may_wait(name):
+            self.needs.late.update(dict.fromkeys(sorted(self.sources[name] - set(self.needs.values))))
+            return
+        ours = value or self.value(name) or ""
+        if not self.is_outside or not ours or not _is_small(self.scope, ours):
+            self.refuse(node, f"what {name!r} holds has to be known")
+            return
+        self.needs.measured[name] = ours
+
+    def may_wait(self, name: str) -> bool:
+        """Whether a value comes from inputs that may be late."""
+        needed = self.sources.get(name, set())
+        return bool(needed) and all(map(self._may_be_late, needed))
+
+    def _may_be_late(self, name: str) -> bool:
+        """Whether an input is small enough."""
+        root = self
+        while root.outer is not None:
+            root = root.outer
+        return name != _CHANGES and _is_small(root.scope, root.scope.values[name])
+
+    def changes(self, name: str) -> None:
+        """Notes that a value changes from iteration to iteration."""
+        self.sources[name] = {_CHANGES}
+
+    def read(self, graph: Any) -> None:
+        """All nodes of a graph inside."""
+        self.parameters(graph)
+        self.refuse_unknown(graph)
+        self.nodes(graph.node)
+
+    def merge(self, inside: Reading) -> None:
+        """Lists what a graph inside of this one has that is not supported."""
+        for reason, names in inside.unsupported.items():
+            self.unsupported.setdefault(reason, []).extend(names)
+
+    def inlined(self, node: Any, graph: Any) -> None:
+        """The nodes of a graph in the place of one; the names of their values are their own."""
+        reading = Reading(self.needs, self.scope.beside(), self)
+        if self.depth >= _MOST_DEPTH:
+            raise Refused("its graphs are nested too deep")
+        reading.read(graph)
+        self.merge(reading)
+        for name, entry in zip(node.output, graph.output, strict=True):
+            self.sources[name] = reading.sources.get(entry.name, set())
+            value = reading.value(entry.name)
+            if reading.waits_for(entry.name) or reading.unsupported:
+                self.waiting.add(name)
+            elif name and value is not None:
+                self.define(name, value)
+
+    def refuse(self, node: Any, reason: str) -> None:
+        self.waiting.update(node.output)
+        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        self.unsupported.setdefault(f"{operator}: {reason}", []).append(node.name or (node.output[0] if node.output else "?"))
+
+
+Control = Callable[[Reading, Any], None]
+CONTROL: dict[str, Control] = {}
+"""How a node with graphs inside becomes nodes of ours."""
+
+
+def controls(name: str) -> Callable[[Control], Control]:
+    """Makes a row for this operator."""
+    def register(row: Control) -> Control:
+        CONTROL[name] = row
+        return row
+
+    return register
+
+
+def _is_small(scope: Scope, value: str) -> bool:
+    """Whether a value may be asked for before the rest is known."""
+    kind = scope.graph.types[value]
+    return kind.is_static and len(kind.shape) < 2 and all(int(extent) <= _MOST_LATE for extent in kind.shape)

@@ -1,0 +1,236 @@
+"""ONNX's recurrent layers: RNN, GRU and LSTM, as loops. What does not depend on the step before, the inputs times their weights,
+is one product before the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..conversion import Conversion, Refused
+from ..inner import InnerScope, emit_loop
+from ..types import Extent
+from .context import Context, converts
+from .shapes import backward
+
+__all__: list[str] = []
+
+_SIMPLE = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softsign": "softsign", "Softplus": "softplus"}
+_WITH_NUMBERS: dict[str, tuple[float | None, float | None]] = {
+    "Affine": (1.0, 0.0), "LeakyRelu": (0.01, None), "ThresholdedRelu": (1.0, None), "ScaledTanh": (1.0, 1.0),
+    "HardSigmoid": (0.2, 0.5), "Elu": (1.0, None),
+}
+"""Activations with their alpha and beta, where they have them."""
+
+Activation = Callable[[Conversion, str], str]
+
+
+def _activation(name: str, alphas: list[float], betas: list[float]) -> Activation:
+    """What an activation emits. alphas, betas: what the model gives for those that have such numbers, taken from the front."""
+    if name in _SIMPLE:
+        return lambda c, x: c.emit(_SIMPLE[name], x)
+    if name not in _WITH_NUMBERS:
+        raise Refused(f"its activation {name!r} is not known")
+    usual = _WITH_NUMBERS[name]
+    alpha, beta = (given.pop(0) if number is not None and given else number
+                   for number, given in zip(usual, (alphas, betas), strict=True))
+    if name in ("LeakyRelu", "ThresholdedRelu", "Elu"):
+        operator = {"LeakyRelu": "leaky_relu", "ThresholdedRelu": "thresholded_relu", "Elu": "elu"}[name]
+        return lambda c, x: c.emit(operator, x, alpha=alpha)
+    if name == "HardSigmoid":
+        return lambda c, x: c.emit("hard_sigmoid", x, alpha=alpha, beta=beta)
+
+    def scaled(c: Conversion, x: str) -> str:
+        if name == "Affine":
+            return c.emit("add", c.emit("multiply", x, c.constant(alpha, x)), c.constant(beta, x))
+        return c.emit("multiply", c.emit("tanh", c.emit("multiply", x, c.constant(beta, x))), c.constant(alpha, x))
+
+    return scaled
+
+
+@dataclass
+class _Layer:
+    """One direction of a layer. products: (steps, batch, gates * hidden), of the inputs and their weights, biases added. r: the
+    weights of what comes from the step before. lengths: of the sequences, "" where all are whole. states: (batch, hidden), before
+    the first step. peepholes: of the gates in, out and forget. inner_bias: what a GRU adds before it resets, "" where it resets
+    first."""
+
+    c: Context
+    products: str
+    r: str
+    lengths: str
+    hidden: int
+    states: list[str]
+    peepholes: Sequence[str]
+    inner_bias: str
+    functions: Sequence[Activation] = ()
+    clip: float | None = None
+
+    def run(self, cell: Callable[[_Step], Sequence[str]]) -> list[str]:
+        """All steps: (steps, batch, hidden), and the states at last."""
+        steps = self.c.type(self.products).shape[0]
+        if steps == 1 and not self.lengths:
+            now = self.c.reshape(self.products, self.c.type(self.products).shape[1:])
+            after = list(cell(_Step(self, self.c, now, self.states, lambda value: value)))
+            return [self.c.reshape(after[0], (1, *self.c.type(after[0]).shape)), *after]
+        inner = InnerScope(self.c.scope, self.c.proto.op_type.lower())
+        c = Conversion(inner, [], self.c.source)
+        i = inner.graph.input("step", (), "int64")
+        states = [inner.graph.input(f"state{at}", self.c.type(value).shape, self.c.type(value).dtype)
+                  for at, value in enumerate(self.states)]
+        after = list(cell(_Step(self, c, c.emit("take", inner.taken(self.products), i, axis=0), states, inner.taken)))
+        row = after[0]
+        if self.lengths:
+            lengths = inner.taken(self.lengths)
+            inside = c.reshape(c.emit("less", c.cast(i, c.type(lengths).dtype), lengths), (*c.type(lengths).shape, 1))
+            after = [c.emit("where", inside, new, old) for new, old in zip(after, states, strict=True)]
+            row = c.emit("where", inside, row, c.constant(0, row))
+        made = emit_loop(self.c.scope, inner, "", "", self.states, [*after, row], steps, self.c.source)
+        return [made[-1], *made[:-1]]
+
+
+class _Step:
+    """One step. products: (batch, gates * hidden), of the inputs and their weights, biases added."""
+
+    def __init__(self, layer: _Layer, c: Conversion, products: str, states: Sequence[str], taken: Callable[[str], str]) -> None:
+        self.layer, self.c, self.products, self.states, self.taken = layer, c, products, states, taken
+
+    def gate(self, value: str, at: int, count: int = 1) -> str:
+        """Gates from `at` on of a value that has all of them side by side."""
+        hidden = self.layer.hidden
+        return self.c.emit("slice", value, begin=(at * hidden,), end=((at + count) * hidden,), step=(1,), axes=(1,))
+
+    def weights(self, at: int, count: int) -> str:
+        """The rows of gates of the recurrent weights."""
+        hidden = self.layer.hidden
+        return self.taken(self.layer.c.emit("slice", self.layer.r, begin=(at * hidden,), end=((at + count) * hidden,), step=(1,),
+                                            axes=(0,)))
+
+    def times(self, value: str, weights: str) -> str:
+        return self.c.emit("matmul", value, weights, transpose_b=True)
+
+    def active(self, at: int, value: str) -> str:
+        """The function `at` of a value, which is clipped before."""
+        clip = self.layer.clip
+        return self.layer.functions[at](self.c, value if clip is None else self.c.emit("clip", value, low=-clip, high=clip))
+
+    def peep(self, at: int, value: str, cell: str) -> str:
+        """A gate's argument with what it sees of the cell."""
+        if not self.layer.peepholes:
+            return value
+        return self.c.emit("add", value, self.c.emit("multiply", self.taken(self.layer.peepholes[at]), cell))
+
+
+def _rnn(step: _Step) -> Sequence[str]:
+    h, = step.states
+    return [step.active(0, step.c.emit("add", step.products, step.times(h, step.taken(step.layer.r))))]
+
+
+def _gru(step: _Step) -> Sequence[str]:
+    c, (h,), layer = step.c, step.states, step.layer
+    gates = c.emit("add", step.gate(step.products, 0, 2), step.times(h, step.weights(0, 2)))
+    update, reset = step.active(0, step.gate(gates, 0)), step.active(0, step.gate(gates, 1))
+    if layer.inner_bias:
+        past = c.emit("multiply", reset, c.emit("add", step.times(h, step.weights(2, 1)), step.taken(layer.inner_bias)))
+    else:
+        past = step.times(c.emit("multiply", reset, h), step.weights(2, 1))
+    new = step.active(1, c.emit("add", step.gate(step.products, 2), past))
+    return [c.emit("add", c.emit("multiply", c.emit("subtract", c.constant(1, new), update), new), c.emit("multiply", update, h))]
+
+
+def _lstm(input_forget: bool) -> Callable[[_Step], Sequence[str]]:
+    def cell(step: _Step) -> Sequence[str]:
+        c, (h, old) = step.c, step.states
+        gates = c.emit("add", step.products, step.times(h, step.taken(step.layer.r)))
+        into = step.active(0, step.peep(0, step.gate(gates, 0), old))
+        keep = c.emit("subtract", c.constant(1, into), into) if input_forget else \
+            step.active(0, step.peep(2, step.gate(gates, 2), old))
+        new = c.emit("add", c.emit("multiply", keep, old), c.emit("multiply", into, step.active(1, step.gate(gates, 3))))
+        out = step.active(0, step.peep(1, step.gate(gates, 1), new))
+        return [c.emit("multiply", out, step.layer.functions[2](c, new)), new]
+
+    return cell
+
+
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_FUNCTIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+
+
+@converts("RNN", "GRU", "LSTM")
+def _recurrent(c: Context) -> Sequence[str]:
+    kind, turned = c.proto.op_type, bool(c.attribute("layout", 0))
+    x = c.emit("transpose", c[0], axes=(1, 0, 2)) if turned else c[0]
+    direction = c.attribute("direction", "forward")
+    backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+    hidden = int(c.attribute("hidden_size", 0)) or int(c.static(2)[-1])
+    names = list(c.attribute("activations") or _FUNCTIONS[kind] * len(backwards))
+    alphas, betas = (list(c.attribute(f"activation_{name}") or []) for name in ("alpha", "beta"))
+    functions = [_activation(name, alphas, betas) for name in names]
+    each = len(_FUNCTIONS[kind])
+    if len(functions) != each * len(backwards):
+        raise Refused(f"it has {len(functions)} activations")
+    cell = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm(bool(c.attribute("input_forget", 0)))}[kind]
+    clip = c.attribute("clip")
+    outs: list[list[str]] = []
+    for at, back in enumerate(backwards):
+        layer = _direction(c, x, at, back, hidden, turned)
+        layer.functions, layer.clip = functions[at * each:(at + 1) * each], None if clip is None else float(clip)
+        whole, *last = layer.run(cell)
+        outs.append([_turned_back(c, layer, whole) if back else whole, *last])
+    whole = c.emit("stack", *(one[0] for one in outs), axis=1)
+    last = [c.emit("stack", *values, axis=0) for values in list(zip(*outs, strict=True))[1:]]
+    if turned:
+        whole = c.emit("transpose", whole, axes=(2, 0, 1, 3))
+        last = [c.emit("transpose", value, axes=(1, 0, 2)) for value in last]
+    return [whole, *last][:c.outputs]
+
+
+def _turned_back(c: Context, layer: _Layer, value: str) -> str:
+    return c.emit("reverse_sequence", value, layer.lengths, time_axis=0, batch_axis=1) if layer.lengths else backward(c, value, 0)
+
+
+def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: bool) -> _Layer:
+    """One direction of a layer: what goes into it, its inputs times their weights done at once."""
+    kind, dtype = c.proto.op_type, c.type(0).dtype
+    steps, batch, width = c.type(x).shape
+    lengths = c[4] if c.has(4) else ""
+    if back:
+        x = c.emit("reverse_sequence", x, lengths, time_axis=0, batch_axis=1) if lengths else backward(c, x, 0)
+
+    def part(value: str) -> str:
+        return c.reshape(c.emit("slice", value, begin=(at,), end=(at + 1,), step=(1,), axes=(0,)), c.type(value).shape[1:])
+
+    def state(position: int) -> str:
+        if not c.has(position):
+            return c.emit("broadcast_to", c.constant(np.zeros((), dtype)), shape=(batch, hidden))
+        given = c.emit("transpose", c[position], axes=(1, 0, 2)) if turned else c[position]
+        return part(given)
+
+    gates, w, r = _GATES[kind], part(c[1]), part(c[2])
+    bias, inner_bias = "", ""
+    if c.has(3):
+        both = part(c[3])
+        half = gates * hidden
+        ahead, behind = (c.emit("slice", both, begin=(begin,), end=(begin + half,), step=(1,), axes=(0,)) for begin in (0, half))
+        if kind == "GRU" and c.attribute("linear_before_reset", 0):
+            inner_bias = c.emit("slice", behind, begin=(2 * hidden,), end=(3 * hidden,), step=(1,), axes=(0,))
+            outer = c.constant(np.repeat([1, 0], [2 * hidden, hidden]), behind)
+            behind = c.emit("multiply", behind, outer)
+        bias = c.emit("add", ahead, behind)
+    elif kind == "GRU" and c.attribute("linear_before_reset", 0):
+        inner_bias = c.constant(np.zeros(hidden, dtype))
+    flat = c.reshape(x, (_product(steps, batch), width))
+    products = c.emit("matmul", flat, w, transpose_b=True)
+    if bias:
+        products = c.emit("add", products, bias)
+    peepholes: list[str] = []
+    if kind == "LSTM" and c.has(7):
+        peepholes = [c.emit("slice", part(c[7]), begin=(gate * hidden,), end=((gate + 1) * hidden,), step=(1,), axes=(0,))
+                     for gate in range(3)]
+    states = [state(5), state(6)] if kind == "LSTM" else [state(5)]
+    return _Layer(c, c.reshape(products, (steps, batch, gates * hidden)), r, lengths, hidden, states, peepholes, inner_bias)
+
+
+def _product(steps: Extent, batch: Extent) -> Extent:
+    return steps * batch if isinstance(steps, int) and isinstance(batch, int) else f"({steps}) * ({batch})"
