@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,4 +208,4 @@ class OpenModel:
     def _measured(self, key: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """What a model needs to know before it runs."""
         results = (self._measures.get(key) or _kept(self._measures, key, g.built(*self._how)))(**given)
-        return results if isinstance(results, list) else [results]
+        return cast("list[NDArray[Any]]", results if isinstance(results, list) else [results])

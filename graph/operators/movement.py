@@ -212,3 +212,9 @@ def _arange(*, shape: tuple[Any, ...], start: tuple[Any, ...] = (0,)) -> Any:
         return i.astype("int64") + first
 
     return injective(extents(shape), element, "arange")
+
+
+@operator("flip", lambda x, *, axis: np.flip(x, axis), "injective")
+def _flip(x: Any, *, axis: int) -> Any:
+    """x with its slices along an axis in the other order."""
+    return topi.flip(x, axis)

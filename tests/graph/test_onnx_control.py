@@ -1,0 +1,170 @@
+"""Models of ONNX with graphs inside of their nodes, recurrent layers, and shapes that depend on what is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+
+pytest.importorskip("onnx.parser", reason="the package onnx, which reads the models, is not installed")
+import onnx.parser
+import onnx.reference
+
+
+def model(body: str, inputs: str, outputs: str, opset: int = 17) -> Any:
+    text = f'<ir_version: 8, opset_import: ["" : {opset}]> net ({inputs}) => ({outputs}) {{ {body} }}'
+    return onnx.parser.parse_model(text)
+
+
+def check(proto: Any, *inputs: dict[str, Any], tolerance: float = 1e-5) -> Any:
+    """What is built, and what the reference computes, agree with ONNX's own reference on all of these inputs."""
+    g = tw.graph.from_onnx(proto)
+    m = tw.build(g)
+    theirs = onnx.reference.ReferenceEvaluator(proto)
+    for given in inputs:
+        wanted = theirs.run(None, given)
+        built = m(**given)
+        for results in (built if isinstance(built, list) else [built], g.run(**given)):
+            for got, want in zip(results, wanted, strict=True):
+                assert got.shape == want.shape and got.dtype == want.dtype
+                np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+    return g
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
+
+
+BRANCHES = """
+    y = If (c) <then_branch = then () => (float[n, 3] a) { t = Mul(x, x)  a = Relu(t) },
+                else_branch = other () => (float[n, 3] b) { b = Add(x, w) }>
+"""
+
+
+def test_a_branch_is_chosen_when_the_model_runs() -> None:
+    proto = model(BRANCHES, "float[n, 3] x, bool c, float[3] w", "float[n, 3] y")
+    given = {"x": floats(2, 3), "w": floats(3)}
+    g = check(proto, {**given, "c": np.asarray(True)}, {**given, "c": np.asarray(False), "x": floats(5, 3)})
+    assert isinstance(g, tw.graph.Graph) and [node.operator for node in g.nodes] == ["if"]
+
+
+def test_branches_of_other_shapes_are_told_apart_at_the_call() -> None:
+    proto = model("""y = If (c) <then_branch = then () => (float[2, 3] a) { a = Relu(x) },
+                                 else_branch = other () => (float[3, 2] b) { b = Transpose(x) }>""",
+                  "float[2, 3] x, bool c", "float[p, q] y")
+    g = check(proto, {"x": floats(2, 3), "c": np.asarray(True)}, {"x": floats(2, 3), "c": np.asarray(False)})
+    assert g.late == ("c",)
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0915.*depends on values: of c"):
+        g.export("libnet.so")
+
+
+LOOP = """
+    trips = Constant <value = int64 {{{trips}}}> ()
+    last, rows = Loop (trips, c, x) <body = body (int64 i, bool on, float[3] s) => (bool go, float[3] t, float[3] r) {{
+        t = Add(s, w)  r = Mul(t, t)  m = ReduceMax <keepdims = 0> (t)  go = Less(m, limit)
+    }}>
+"""
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_rows_of_a_loop_are_as_many_as_it_runs(condition: bool) -> None:
+    proto = model(LOOP.format(trips=6), "float[3] x, bool c, float[3] w, float limit", "float[3] last, float[k, 3] rows")
+    m = tw.build(tw.graph.from_onnx(proto))
+    for limit, runs in ((-1, 1), (2.5, 3), (100, 6)):
+        last, rows = m(np.zeros(3, "float32"), np.asarray(condition), np.ones(3, "float32"), np.float32(limit))
+        sums = np.outer(np.arange(1, 1 + (runs if condition else 0)), np.ones(3, "float32"))
+        np.testing.assert_array_equal(rows, sums ** 2)
+        np.testing.assert_array_equal(last, np.full(3, len(sums), "float32"))
+
+
+def test_a_loop_counts_trips_that_the_call_says_and_reads_the_graph_around() -> None:
+    proto = model("""last = Loop (trips, , x) <body = body (int64 i, bool on, float[3] s) => (bool go, float[3] t) {
+        f = Cast <to = 1> (i)  p = MatMul(s, w)  t = Add(p, f)  go = Identity(on)
+    }>""", "float[3] x, int64 trips, float[3, 3] w", "float[3] last")
+    g = tw.graph.from_onnx(proto)
+    m = tw.build(g)
+    wanted, w = floats(3), floats(3, 3)
+    for trips in range(4):
+        np.testing.assert_allclose(m(floats(3), np.int64(trips), w), wanted, rtol=1e-5)
+        wanted = wanted @ w + trips
+    assert [node.operator for node in g.nodes] == ["loop"] and g.outputs["last"] == ((3,), "float32")
+
+
+def test_a_scan_goes_over_slices_forward_and_backward() -> None:
+    proto = model("""last, rows = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0], scan_input_directions = [1, 0],
+        scan_output_axes = [1], scan_output_directions = [1],
+        body = body (float[2] s, float[2] a, float[2] b) => (float[2] t, float[2] r) { p = Mul(a, b) t = Add(s, p) r = Tanh(t) }
+    > (x, y, z)""", "float[2] x, float[2, n] y, float[n, 2] z", "float[2] last, float[2, n] rows")
+    g = tw.graph.from_onnx(proto)
+    m = tw.build(g)
+    for n in (1, 4):
+        x, y, z = floats(2), floats(2, n), floats(n, 2)
+        sums = x[:, None] + np.cumsum((y[:, ::-1] * z.T), 1)
+        for got, want in zip(m(x, y, z), (sums[:, -1], np.tanh(sums)[:, ::-1]), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert g.outputs["rows"] == ((2, "n"), "float32")
+
+
+def test_endless_loops_and_changing_shapes_are_refused() -> None:
+    endless = model("last = Loop ( , , x) <body = body (int64 i, bool on, float[3] s) => (bool on2, float[3] t) "
+                    "{ on2 = Identity(on) t = Neg(s) }>", "float[3] x", "float[3] last")
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912.*Loop: it never ends"):
+        tw.graph.from_onnx(endless)
+    growing = model("n = Constant <value = int64 {3}> () last = Loop (n, , x) <body = body (int64 i, bool on, float[m] s) => "
+                    "(bool on2, float[k] t) { on2 = Identity(on) t = Concat <axis = 0> (s, s) }>", "float[3] x", "float[k] last")
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912.*Loop: loop cannot be like this"):
+        tw.graph.from_onnx(growing)
+
+
+@pytest.mark.parametrize("kind, gates, results", [("RNN", 1, 2), ("GRU", 3, 2), ("LSTM", 4, 3)])
+def test_recurrent_layers_of_any_number_of_steps_and_of_both_directions(kind: str, gates: int, results: int) -> None:
+    hidden, width, batch = 3, 2, 2
+    names = ["y", "h", "c"][:results]
+    proto = model(f'{", ".join(names)} = {kind} <hidden_size = {hidden}, direction = "bidirectional"> (x, w, r, b)',
+                  f"float[t, {batch}, {width}] x, float[2, {gates * hidden}, {width}] w, float[2, {gates * hidden}, {hidden}] r, "
+                  f"float[2, {2 * gates * hidden}] b", ", ".join(f"float[a{at}, b{at}, c{at}{', d' if not at else ''}] {name}"
+                                                                 for at, name in enumerate(names)))
+    w, r, b = floats(2, gates * hidden, width), floats(2, gates * hidden, hidden), floats(2, 2 * gates * hidden)
+    m = tw.build(tw.graph.from_onnx(proto))
+    for steps in (1, 5):
+        x = floats(steps, batch, width)
+        both = [recurrent(kind, x, w[0], r[0], b[0]), recurrent(kind, x[::-1], w[1], r[1], b[1])]
+        rows = np.stack([both[0][0], both[1][0][::-1]], 1)
+        for got, want in zip(m(x, w, r, b), [rows, *(np.stack(states) for states in zip(*(one[1] for one in both), strict=True))],
+                             strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def recurrent(kind: str, x: np.ndarray, w: np.ndarray, r: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """All steps of one direction, and the states at last, as ONNX defines them."""
+    def sigmoid(value: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-value))
+
+    hidden = r.shape[1]
+    h, c = (np.zeros((x.shape[1], hidden), "float32") for _ in range(2))
+    wb, rb = np.split(b, 2)
+    rows: list[np.ndarray] = []
+    for now in x:
+        ahead, behind = np.split(now @ w.T + wb, len(w) // hidden, 1), np.split(h @ r.T + rb, len(w) // hidden, 1)
+        if kind == "RNN":
+            h = np.tanh(ahead[0] + behind[0])
+        elif kind == "GRU":
+            z, reset = sigmoid(ahead[0] + behind[0]), sigmoid(ahead[1] + behind[1])
+            h = (1 - z) * np.tanh(ahead[2] + (reset * h) @ r[2 * hidden:].T + rb[2 * hidden:]) + z * h
+        else:
+            i, o, f = (sigmoid(ahead[at] + behind[at]) for at in range(3))
+            c = f * c + i * np.tanh(ahead[3] + behind[3])
+            h = o * np.tanh(c)
+        rows.append(h)
+    return np.stack(rows), [h, c] if kind == "LSTM" else [h]
+
+
+def test_an_open_graph_is_exported_for_values_of_its_inputs(tmp_path: Path) -> None:
+    proto = model("y = Reshape(x, s)", "float[2, 3] x, int64[2] s", "float[p, q] y")
+    g = tw.graph.from_onnx(proto)
+    assert isinstance(g, tw.graph.OpenGraph)
+    closed = g.closed(floats(2, 3), np.asarray([3, 2]))
+    assert closed.export(tmp_path / "libnet.so")[0].name == "libnet.so"
