@@ -49,7 +49,7 @@ from .expr import (
     TruncMod,
     Var,
 )
-from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from .structural import equal, structural_hash
 from .text.parser import parse, parse_expression
 from .text.printer import to_text
@@ -62,6 +62,6 @@ __all__ = [
     "Evaluate", "Expr", "FloatImm", "FloorDiv", "FloorMod", "For", "Function", "If", "IfThenElse", "IntImm",
     "IterVar", "Let", "LetStmt", "LoopKind", "Max", "Min", "Mul", "Node", "Not", "Or", "Producer", "ProducerLoad",
     "Ramp", "Range", "Reduce", "Select", "Seq", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "TruncDiv",
-    "TruncMod", "Var", "children", "deep_recursion", "equal", "free_vars", "parse", "parse_expression",
+    "TruncMod", "Var", "While", "children", "deep_recursion", "equal", "free_vars", "parse", "parse_expression",
     "post_order", "rewrite", "structural_hash", "substitute", "to_text", "verify", "walk",
 ]

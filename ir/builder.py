@@ -20,7 +20,7 @@ from .dtype import DType
 from .errors import BadBuilderUse
 from .expr import BufferLoad, Expr, Var
 from .ops import cast, common_dtype, const, convert, floordiv, floormod, likely, subtract
-from .stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Stmt
+from .stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Stmt, While
 from .visit import seq
 
 __all__ = ["BufferHandle", "ProgramBuilder", "ir_builder"]
@@ -130,6 +130,13 @@ class ProgramBuilder:
         self._scopes.append([])
         yield var
         self._add(For(var, first, extent, _KINDS[kind], self._closed()))
+
+    @contextmanager
+    def while_loop(self, condition: Any) -> Generator[None]:
+        """A loop that runs as long as the condition holds, which reads memory that it changes."""
+        self._scopes.append([])
+        yield
+        self._add(While(convert(condition), self._closed()))
 
     @contextmanager
     def if_scope(self, condition: Any) -> Generator[None]:

@@ -11,7 +11,7 @@ from .constant import Constant
 from .expr import Expr, Node, Var
 
 __all__ = ["Allocate", "Assert", "Attr", "BufferStore", "Evaluate", "For", "Function", "If", "LetStmt", "LoopKind", "Seq",
-           "Stmt"]
+           "Stmt", "While"]
 
 
 class Stmt(Node):
@@ -81,6 +81,16 @@ class If(Stmt):
     then_body: Stmt
     else_body: Stmt | None = None
     _children: ClassVar[tuple[str, ...]] = ("condition", "then_body", "else_body")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class While(Stmt):
+    """Runs `body` as long as `condition` holds, which is looked at before each time. It reads memory that the body changes; no
+    thread of a block waits for others within it."""
+
+    condition: Expr
+    body: Stmt
+    _children: ClassVar[tuple[str, ...]] = ("condition", "body")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

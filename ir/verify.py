@@ -18,7 +18,7 @@ from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
 from .pointers import WRITES, pointed_to
 from .rounding import round_float
-from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from .text.expr_printer import call_dtype
 from .text.printer import excerpt, shape_symbols, to_text
 from .visit import children
@@ -170,6 +170,7 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
                  lambda n: (n.kind is LoopKind.THREAD) == bool(n.thread)),
     ),
     If: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
+    While: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
     Assert: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
     Evaluate: (), Attr: (), Allocate: (), Seq: (), E.StringImm: (),
 }

@@ -80,32 +80,33 @@ P = te.placeholder((9,), name="P")
 
 
 @te.hybrid.script
-def first_below(values, limit):
-    at = output_tensor((1,), "int32")
-    while values[at[0]] >= limit:
-        at[0] += 1
-    return at
+def all_doubled(values):
+    results = output_tensor(values.shape, values.dtype)
+    doubled = [values[i] * 2.0 for i in range(9)]
+    for i in range(9):
+        results[i] = doubled[i]
+    return results
 
 
 try:
-    first_below(P, 0.5)
+    all_doubled(P)
 except tw.TensorExpressionError as error:
     print(error)
 
 
-# Loops have an end that is known when they begin; a flag keeps what is left of them from doing anything.
+# Loops may be left before their end: by break, continue and return, which skip what they skip in Python. A `while` runs as long as
+# its condition holds. No schedule changes the order of such a loop; what is within and around it is scheduled as ever.
 @te.hybrid.script
-def first_below_of_all(values, limit):
+def first_below(values, limit):
     at = output_tensor((1,), "int32")
-    going = 1
     for i in range(values.shape[0]):
-        if going == 1 and values[i] < limit:
-            going = 0
-        at[0] += going
+        if values[i] < limit:
+            break
+        at[0] += 1
     return at
 
 
-R = first_below_of_all(P, 0.5)
+R = first_below(P, 0.5)
 place = np.empty(1, "int32")
 tw.build(te.create_schedule(R.op), [P, R])(np.array([3, 1, 0.25, 7, 0, 1, 1, 1, 1], "float32"), place)
 assert place[0] == 2

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ...errors import InternalError
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr
-from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt
+from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt, While
 from .emit_expr import ExprEmitter
 from .writer import Writer
 
@@ -83,6 +83,11 @@ class StmtEmitter(Writer, ABC):
             with self.block("else"):
                 self.statement(stmt.else_body)
 
+    def repetition(self, stmt: While) -> None:
+        with self.block("for (;;)"):
+            self.line(f"if (!({self.values(stmt.condition)[0][0]})) break;")
+            self.statement(stmt.body)
+
     def message_number(self, message: str) -> int:
         """The place of an assertion's message, among those that were met."""
         if message not in self.messages:
@@ -92,5 +97,5 @@ class StmtEmitter(Writer, ABC):
 
 _METHODS: dict[type[Stmt], str] = {
     Seq: "sequence", BufferStore: "store", LetStmt: "let", Evaluate: "evaluate", Attr: "attribute", Assert: "assertion",
-    If: "condition", For: "loop", Allocate: "allocate",
+    If: "condition", While: "repetition", For: "loop", Allocate: "allocate",
 }

@@ -22,7 +22,7 @@ from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, Var
 from ...ir.ops import is_const
 from ...ir.pointers import WRITES, pointed_to
-from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
+from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...ir.structural import equal
 from ...ir.visit import children, free_vars, post_order, substitute
 from .errors import BlocksDepend
@@ -126,7 +126,7 @@ def _collect(stmt: Stmt, around: _Around, accesses: list[_Access]) -> None:
     if isinstance(stmt, BufferStore):
         _note(stmt.buffer, stmt.indices, True, around, accesses)
         _reads((stmt.value, *stmt.indices), around, accesses)
-    elif isinstance(stmt, (Evaluate, If)):
+    elif isinstance(stmt, (Evaluate, If, While)):
         _reads((stmt.value if isinstance(stmt, Evaluate) else stmt.condition,), around, accesses)
     for child in children(stmt):
         if isinstance(child, Stmt):

@@ -17,6 +17,7 @@ from ...ir.ops import const, logical_not
 from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.fused_sums import round_sums
+from ...ir.passes.common.left_loops import leave_loops
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass, Watcher, run_pipeline
 from ...ir.passes.common.simplify import analyzer_for, simplify
@@ -111,6 +112,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
+        Pass("left_loops", leave_loops),             # every loop's range has been used
         Pass("remove_likely", remove_likely),
     )
 

@@ -18,7 +18,7 @@ from ...ir.dtype import INT64
 from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.ops import is_const
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
-from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...ir.visit import seq, walk
 from ..abi.signature import shape_symbols
 from ..sizes import exceeds_memory
@@ -253,6 +253,16 @@ class StmtEmitter:
             self._arm(otherwise, stmt.else_body, after)
         self.f.begin(after)
 
+    def repetition(self, stmt: While) -> None:
+        test, body, after = self.f.fresh("while"), self.f.fresh("body"), self.f.fresh("after")
+        self.f.jump(test)
+        self.f.begin(test)
+        self.exprs.start_statement()
+        with self.f.scope():
+            self.f.branch(self.exprs.value(stmt.condition), body, after)
+        self._arm(body, stmt.body, test)
+        self.f.begin(after)
+
     def _arm(self, label: str, body: Stmt, after: str) -> None:
         self.f.begin(label)
         with self.f.scope():
@@ -469,6 +479,7 @@ def _flat(stmt: Seq) -> list[Stmt]:
 
 _BUILDERS: dict[type[Stmt], Callable[[StmtEmitter, Any], None]] = {
     Seq: StmtEmitter.sequence, BufferStore: StmtEmitter.store, LetStmt: StmtEmitter.let, Evaluate: StmtEmitter.evaluate,
-    Attr: StmtEmitter.attribute, Assert: StmtEmitter.assertion, If: StmtEmitter.condition, For: StmtEmitter.loop,
+    Attr: StmtEmitter.attribute, Assert: StmtEmitter.assertion, If: StmtEmitter.condition, While: StmtEmitter.repetition,
+    For: StmtEmitter.loop,
     Allocate: StmtEmitter.allocate,
 }

@@ -11,6 +11,7 @@ from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
+from ...ir.passes.common.left_loops import leave_loops
 from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.narrow import narrow_offsets
 from ...ir.passes.common.options import AS_USUAL, PassOptions
@@ -84,6 +85,7 @@ def cpu_pipeline(
         # after all that changes how much a loop does
         Pass("small_parallel", lambda function: run_small_serially(function, vector_bits)),
         Pass("narrow", narrow_offsets),                # every gather is there now
+        Pass("left_loops", leave_loops),               # every loop's range has been used; before its counter is placed
         # every allocation is there, of one known size
         Pass("storage", lambda function: plan_storage(function, options.share_memory)),
         Pass("remove_likely", remove_likely, stage_after="final"),  # last: any pass may read the hint

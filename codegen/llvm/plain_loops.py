@@ -38,13 +38,13 @@ from ...ir.expr import (
     Sub,
     Var,
 )
-from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt
+from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt, While
 from ...ir.structural import equal
 from ...ir.visit import children, post_order, walk
 
 __all__ = ["plain_lanes"]
 
-_NOT_PLAIN = (For, If, Allocate, Assert, Evaluate, IfThenElse, Let)
+_NOT_PLAIN = (For, While, If, Allocate, Assert, Evaluate, IfThenElse, Let)
 _OUTSIDE_CODE = ("call_extern", "call_pure_extern", "call_llvm_intrinsic", "access_ptr", "call_packed", "trace", "atomic_add")
 
 

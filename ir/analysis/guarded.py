@@ -14,7 +14,7 @@ from ..arith.analyzer import Analyzer
 from ..expr import And, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Not, Or, ProducerLoad, Range, Select, Var
 from ..intrinsics import is_pure
 from ..ops import TRUE, all_of, is_const, logical_and, logical_not, logical_or
-from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt
+from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt, While
 from ..visit import children, post_order, rewrite, substitute, without_lets
 
 __all__ = ["LAZY", "Access", "Around", "accesses_within", "depends_on_data", "guarded_loads", "possible"]
@@ -230,6 +230,9 @@ class _Walk:
             yield from self.under(condition, node.then_body)
             if node.else_body is not None:
                 yield from self.under(logical_not(condition), node.else_body)
+        elif isinstance(node, While):
+            yield from self.loads(node.condition)
+            yield from self.under(as_logic(self.plain(node.condition)), node.body)
         elif isinstance(node, LetStmt):
             yield from self.loads(node.value)
             self.names[node.var] = self.plain(node.value)

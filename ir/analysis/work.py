@@ -26,7 +26,7 @@ from ..cached import cached_property
 from ..expr import BufferLoad, Expr, IntImm, ProducerLoad, Range, Var
 from ..ops import cast
 from ..pointers import pointed_to
-from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
+from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt, While
 from ..visit import children, free_vars, post_order, substitute
 from .count import ONE, ZERO, Count, Number
 from .footprint import Access, Array, touched, width_of
@@ -197,11 +197,11 @@ def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None, b
             around = (*around, work)
         elif isinstance(stmt, Allocate):
             around[-1].allocations.append(stmt.buffer)
-        elif isinstance(stmt, (BufferStore, LetStmt, Evaluate, If, Assert)):
+        elif isinstance(stmt, (BufferStore, LetStmt, Evaluate, If, While, Assert)):
             around[-1].body.append(Statement(stmt, around[1:], guards, bindings, known))
         if isinstance(stmt, LetStmt):
             bindings = {**bindings, stmt.var: substitute(stmt.value, bindings) if bindings else stmt.value}
-        inside = guards + isinstance(stmt, If)
+        inside = guards + isinstance(stmt, (If, While))
         stack.extend((child, around, inside, bindings) for child in reversed(children(stmt)) if isinstance(child, Stmt))
     return whole
 

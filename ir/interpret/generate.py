@@ -15,7 +15,7 @@ from ..accesses import written_buffers
 from ..atomics import added
 from ..buffer import Buffer
 from ..expr import BufferLoad, Expr, Var
-from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ..visit import post_order
 from .scalars import unwritten
 from .source import MAX_NESTING, SOURCE_NAME, Code, Memory, Race
@@ -143,6 +143,12 @@ class FunctionWriter(ValueWriter):
         if node.else_body is not None:
             with self.block("else:"):
                 self.statement(node.else_body)
+
+    def While(self, node: While) -> None:
+        with self.block("while True:"):
+            condition = self.alone(node.condition).text  # and what it takes to compute it, each time
+            self.line(f"if not {condition}: break")
+            self.statement(node.body)
 
     def LetStmt(self, node: LetStmt) -> None:
         code = self.alone(node.value)

@@ -21,7 +21,7 @@ __all__ = ["INFIX", "INFIX_CALLS", "NAME", "PREFIX_FUNCTIONS", "RESERVED", "Name
            "expression_text", "indexed", "number_text", "value_text"]
 
 RESERVED = frozenset((
-    "def", "for", "in", "with", "if", "elif", "else", "scope", "pass", "assert", "attr", "and", "or", "not", "True",
+    "def", "for", "while", "in", "with", "if", "elif", "else", "scope", "pass", "assert", "attr", "and", "or", "not", "True",
     "False", "None", "inf", "nan", "out", "size",
 ))
 """Words that no variable or buffer is printed as."""

@@ -18,7 +18,7 @@ from .. import ops
 from ..buffer import SCOPES, Buffer
 from ..dtype import HANDLE, INT32, DType
 from ..expr import BufferLoad, Expr, SizeVar, Var
-from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ..visit import deep_recursion, seq
 from .expr_parser import ExpressionParser, Number
 from .tokens import Token
@@ -205,6 +205,11 @@ class _Parser(ExpressionParser):
         assert otherwise is not None
         return otherwise
 
+    def repetition(self) -> Stmt:
+        """After `while`."""
+        condition = self.expression()
+        return While(condition, self.block())
+
     # Functions
 
     def plain(self) -> Any:
@@ -305,7 +310,7 @@ class _Parser(ExpressionParser):
 
 
 _COMPOUND: dict[str, Callable[[_Parser], Stmt]] = {
-    "for": _Parser.loop, "if": _Parser.condition, "scope": _Parser.scoped,
+    "for": _Parser.loop, "if": _Parser.condition, "while": _Parser.repetition, "scope": _Parser.scoped,
 }
 
 

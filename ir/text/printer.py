@@ -38,7 +38,7 @@ from ..buffer import Buffer
 from ..constant import Constant
 from ..dtype import INT32
 from ..expr import Expr, IntImm, Node, SizeVar, Var
-from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ..visit import walk
 from .expr_printer import NAME, RESERVED, Names, expression_text, indexed, value_text
 
@@ -206,6 +206,9 @@ class _Lines:
                 self.later((self.block, (node.body, depth)), (names.release, (node.buffer,)))
             case If():
                 self.condition("if", node, depth)
+            case While():
+                self.add(depth, f"while {value_text(node.condition, names)}:")
+                self.later((self.block, (node.body, depth + 1)))
             case LetStmt():
                 value = value_text(node.value, names, node.var.dtype)
                 self.add(depth, f"{names.bind(node.var)}: {node.var.dtype} = {value}")

@@ -46,7 +46,7 @@ class Liveness:
     def _place(self, block: list[ast.stmt], name: str) -> None:
         """Declare `name` in `block`, or further inside where no value goes from one statement to the next."""
         holding = [statement for statement in block if self.occurs(statement, name)]
-        inside = all(isinstance(holder, (ast.For, ast.If)) and not self._in_header(holder, name) for holder in holding)
+        inside = all(isinstance(holder, (ast.For, ast.While, ast.If)) and not self._in_header(holder, name) for holder in holding)
         if holding and inside and (len(holding) == 1 or not any(self._effect(holder, name)[0] for holder in holding)):
             for statement in holding:
                 for inner in _blocks(statement):
@@ -63,7 +63,7 @@ class Liveness:
         """Whether the statement may read a value that `name` had before it, and whether it surely assigns one."""
         if not self.occurs(statement, name):
             return False, False
-        if isinstance(statement, ast.For):
+        if isinstance(statement, (ast.For, ast.While)):
             exposed = self._in_header(statement, name) or self._through(statement.body, name)[0]
             return exposed, False
         if isinstance(statement, ast.If):
@@ -87,13 +87,13 @@ def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
     """The blocks within a compound statement."""
     if isinstance(statement, ast.If):
         return [statement.body, statement.orelse]
-    return [statement.body] if isinstance(statement, ast.For) else []
+    return [statement.body] if isinstance(statement, (ast.For, ast.While)) else []
 
 
 def _header(statement: ast.stmt) -> list[ast.AST]:
     if isinstance(statement, ast.For):
         return [statement.iter, statement.target]
-    return [statement.test] if isinstance(statement, ast.If) else [statement]
+    return [statement.test] if isinstance(statement, (ast.While, ast.If)) else [statement]
 
 
 def _statements(block: Sequence[ast.stmt]) -> list[ast.stmt]:

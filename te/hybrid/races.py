@@ -11,7 +11,7 @@ from ...ir.analysis.dependence import Iterations, accesses_of
 from ...ir.atomics import is_atomic, only_updated
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Node, ProducerLoad, Range, Var
-from ...ir.stmt import Allocate, BufferStore, For, If, LetStmt, Stmt
+from ...ir.stmt import Allocate, BufferStore, For, If, LetStmt, Stmt, While
 from ...ir.visit import children, post_order
 
 __all__ = ["meeting_buffer", "racing_buffer"]
@@ -42,7 +42,7 @@ def racing_buffer(loop: For) -> Buffer | None:
         if isinstance(statement, (LetStmt, For)):
             if _changes(statement.value if isinstance(statement, LetStmt) else statement.extent, changing):
                 changing.add(statement.var)
-        elif isinstance(statement, If):
+        elif isinstance(statement, (If, While)):
             guarded = guarded or _changes(statement.condition, changing)
         elif isinstance(statement, BufferStore):
             fixed = not any(_changes(index, changing) for index in statement.indices)

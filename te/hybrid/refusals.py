@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CONSTRUCTS", "CONSTRUCT_FIXES", "REASONS", "STATEMENTS"]
+__all__ = ["CONSTRUCTS", "CONSTRUCT_FIXES", "STATEMENTS"]
 
 CONSTRUCTS: dict[str, str] = {
     "Lambda": "a lambda", "ListComp": "a comprehension", "SetComp": "a comprehension", "DictComp": "a comprehension",
@@ -14,15 +14,7 @@ CONSTRUCT_FIXES: dict[str, str] = {
     "assign in a statement of its own", "Lambda": "write out what it computes", "Slice": "write a loop over the elements",
 }
 
-REASONS: dict[str, str] = {
-    "While": "a loop's number of iterations has to be known when it begins, so that it can be scheduled",
-    "Break": "all iterations of a loop run", "Continue": "an iteration runs to its end",
-}
 STATEMENTS: dict[str, tuple[str, str]] = {
-    "While": ("`while`", "loop over a range that is long enough, and guard its body by an `if` on a flag:\n"
-              "for i in range(most):\n    if going == 1: ..."),
-    "Break": ("`break`", "keep a flag, and guard the body by it: if done == 0: ..."),
-    "Continue": ("`continue`", "put the rest of the body under an `if`"),
     "AnnAssign": ("an annotated assignment", "write x = ..., and convert by float32(...) where the type matters"),
     "Try": ("`try`", "use assert"), "With": ("`with`", "leave it out"), "Raise": ("`raise`", "use assert condition, message"),
     "FunctionDef": ("a function", "write it outside, as a hybrid script of its own, and call it"),

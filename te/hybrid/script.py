@@ -12,10 +12,12 @@ import numpy as np
 
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
+from ...ir.cached import cached_property
 from ...ir.expr import Expr, Var
 from ...ir.visit import deep_recursion
 from ..tensor import Tensor
 from .errors import BadHybridCall
+from .jumps import without_jumps
 from .liveness import written_elements
 from .op import HybridOp
 from .runtime import emulated
@@ -41,9 +43,11 @@ def script(function: Callable[..., Any]) -> HybridScript:
     Outputs and what is allocated begin as zeros (memory of scope "shared" undefined). A script that assigns elements of an
     argument works on a copy of it.
 
-    Loops: range (or serial), parallel, vectorize, unroll, const_range (written out), bind("threadIdx.x", n). Storage:
-    output_tensor(shape, dtype), allocate(shape, dtype, scope). Functions: those of te, under their own names.
-    Iterations of a parallel loop must have elements of their own; by atomic_add(buffer, index, value) they add to shared ones.
+    Loops: `while`, and `for` over range (or serial), parallel, vectorize, unroll, const_range (written out),
+    bind("threadIdx.x", n). Storage: output_tensor(shape, dtype), allocate(shape, dtype, scope). Functions: those of te, under
+    their own names. break, continue and an early return skip what they skip in Python; a loop that they leave is scheduled as
+    one whose steps are done in order. Iterations of a parallel loop must have elements of their own; by
+    atomic_add(buffer, index, value) they add to shared ones.
     Raises NotAHybridFunction (TW0150); the call raises the errors of te/hybrid/errors.py, at the script's line.
     """
     return HybridScript(function)
@@ -94,9 +98,14 @@ class HybridScript:
         reader.run(self._bound(values, named).arguments)
         return reader.returned
 
+    @cached_property
+    def _plain(self) -> Source:
+        """The source of loops and ifs alone."""
+        return without_jumps(self.source)
+
     def _reader(self, types: ScalarTypes, analyzer: Analyzer, caller: ScriptReader | None) -> ScriptReader:
         closure = _closure(self.function)
-        reader = ScriptReader(self.source, {**self.function.__globals__, **closure}, closure, types, analyzer, caller)
+        reader = ScriptReader(self._plain, {**self.function.__globals__, **closure}, closure, types, analyzer, caller)
         reader.script = self
         return reader
 

@@ -16,7 +16,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.atomics import ATOMIC_TYPES, atomic_add
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range, Var
-from ...ir.stmt import Allocate, Assert, BufferStore, For, If, LetStmt, LoopKind, Stmt
+from ...ir.stmt import Allocate, Assert, BufferStore, For, If, LetStmt, LoopKind, Stmt, While
 from ...ir.visit import post_order
 from ..shape import axis_dtype
 from ..tensor import Tensor, TensorSlice
@@ -34,7 +34,7 @@ from .expressions import plain
 from .liveness import Declaration, Liveness, written_elements
 from .loops import GREATEST_CONST_RANGE, LoopReader, kind_of
 from .races import meeting_buffer, racing_buffer
-from .refusals import REASONS, STATEMENTS
+from .refusals import STATEMENTS
 from .source import Source
 from .values import Block, LocalBuffer, LoopSpec, Scalar, ScalarTypes, Storage, UnboundName, is_number
 
@@ -63,6 +63,8 @@ class ScriptReader(LoopReader):
         self.outputs: dict[str, LocalBuffer] = {}
         self.returned: list[LocalBuffer] = []
         self.depth = 0
+        self.repeated = 0 if inlined is None else inlined.repeated
+        """How many `while` stand around: loops within run anew each time, and are no axes of the operation."""
 
     def run(self, arguments: Mapping[str, Any]) -> None:
         """Read the whole function, its parameters standing for `arguments`."""
@@ -128,7 +130,7 @@ class ScriptReader(LoopReader):
         what, fix = STATEMENTS.get(kind, (f"`{ast.unparse(statement).split()[0]}`", "leave it out"))
         return NotInHybridScripts(
             f"{what} cannot stand in a hybrid script", called=self.source.line(statement), loops=self.source.shown(statement),
-            reason=REASONS.get(kind, "a script is one operation: loops, ifs and assignments"), fix=fix)
+            reason="a script is one operation: loops, ifs and assignments", fix=fix)
 
     def _declare(self, declaration: Declaration, body: Sequence[ast.stmt]) -> None:
         """Make room for a name that is assigned more than once."""
@@ -162,6 +164,24 @@ class ScriptReader(LoopReader):
             f"it is the variable of the loop at {self.source.line(node)}, which has ended",
             "assign what is needed to a name before the loop")
 
+    def _leftfor(self, node: ast.For) -> None:
+        kind = self.loop_spec(node).kind
+        if kind not in (LoopKind.SERIAL, None):
+            raise self.source.error(
+                BadHybridLoop, f"a {kind.value} loop is left before its end", node.iter,
+                reason="its iterations run in no order: all of them do",
+                fix="write range(...), or let the iterations run to their end")
+        self._for(node)
+
+    def _while(self, node: ast.While) -> None:
+        condition = self.condition(node.test)
+        before = set(self.unassigned)
+        self.repeated += 1
+        body = self._nested(node.body)
+        self.repeated -= 1
+        self.unassigned = before
+        self.block.add(While(ops.truth(condition), body))
+
     def _count(self, node: ast.For) -> None:
         """One more iteration that is written out. Raises BadHybridLoop where they are too many."""
         first = self.callers_first()
@@ -179,7 +199,11 @@ class ScriptReader(LoopReader):
         if not self.analyzer.can_prove(extent >= 0):
             extent = ops.maximum(extent, 0)
         domain = Range(ops.const(0, dtype), extent)
-        if reads_memory(extent) or any(var in self.locals for var in post_order(extent)):
+        if self.repeated and spec.kind is LoopKind.THREAD:
+            raise self.source.error(BadHybridLoop, "threads are bound within `while`", node.iter,
+                                    reason="threads of a block wait for each other, and not all of them may be there each time",
+                                    fix="put the `while` into the loop that is bound")
+        if self.repeated or reads_memory(extent) or any(var in self.locals for var in post_order(extent)):
             var: Var = Var(name, dtype)
             self.locals.add(var)
         else:

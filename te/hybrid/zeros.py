@@ -20,7 +20,7 @@ from enum import Enum
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, Node, Var
 from ...ir.ops import ceildiv, const, is_const, likely
-from ...ir.stmt import Allocate, BufferStore, For, If, LoopKind, Seq, Stmt
+from ...ir.stmt import Allocate, BufferStore, For, If, LoopKind, Seq, Stmt, While
 from ...ir.visit import children, post_order, rewrite, seq
 from ..shape import axis_dtype, same_extent
 
@@ -99,6 +99,8 @@ def _use(statement: Stmt, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
         return _of_store(statement, buffer, fixed)
     if isinstance(statement, For):
         return _of_loop(statement, buffer, fixed)
+    if isinstance(statement, While):
+        return _Use.OTHER  # it may not run
     if isinstance(statement, If):
         branches = [statement.then_body, statement.else_body]
         whole = all(part is not None and _use(part, buffer, fixed) is _Use.WRITES for part in branches)

@@ -18,7 +18,7 @@ from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var
 from ...ops import is_const, logical_not
-from ...stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...visit import Rewriter, free_vars, rebuild, seq, walk
 from .fresh_copy import Copier
 from .let_names import with_own_lets
@@ -119,6 +119,10 @@ class _Simplifier(Rewriter):
             with self.analyzer.constraint(logical_not(bare)):
                 else_body = self.visit(node.else_body)
         return _made_if(node, condition, then_body, else_body)
+
+    def While(self, node: While) -> Stmt:
+        condition = self.condition(node.condition)
+        return Seq(()) if is_const(condition, 0) else rebuild(node, [condition, self.visit(node.body)])
 
     def Seq(self, node: Seq) -> Stmt:
         body = [self.visit(inner) for inner in node.body]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from ...buffer import Buffer
 from ...expr import BufferLoad, IntImm, Node
-from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
+from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import structural_key
 from ...visit import Rewriter, children, rebuild, rewrite
 
@@ -85,7 +85,7 @@ class _Lifetimes:
             if isinstance(node, Allocate):
                 self.found[node.buffer] = _Placed(node.buffer)
                 self._depth[node.buffer] = len(self._loops)
-            elif isinstance(node, For):
+            elif isinstance(node, (For, While)):
                 self._loops.append(_Open(node, self.clock))
                 stack.append((node, True))
             elif isinstance(node, (BufferLoad, BufferStore)) and node.buffer in self.found:
@@ -175,13 +175,13 @@ class _Mover(Rewriter):
             return rebuild(node, [node.begin, node.extent, _place(node.body, self.share)])
         return self._nested(node)
 
-    def _nested(self, node: For | If | LetStmt) -> Stmt:
+    def _nested(self, node: For | While | If | LetStmt) -> Stmt:
         self.nested += 1
         rewritten = self.generic(node)
         self.nested -= 1
         return rewritten
 
-    If = LetStmt = _nested
+    While = If = LetStmt = _nested
 
     def Allocate(self, node: Allocate) -> Stmt:
         # a size that varies may be known, or not be negative, only where the allocation stands

@@ -24,7 +24,7 @@ from ...buffer import Buffer
 from ...combine import FUSED
 from ...expr import LE, LT, Add, BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Let, Max, Min, Mul, Node, Sub, Var
 from ...ops import all_of, conjuncts, const
-from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
+from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import Key, structural_key
 from ...visit import SharingRewriter, post_order, rewrite
 from .vectorize import DEFAULT_VECTOR_BITS
@@ -226,7 +226,7 @@ class _Widener(SharingRewriter):
                 if node.buffer not in self.wider or node.indices[-1] is not var:
                     return None
                 extents.add(self.wider[node.buffer])
-            elif isinstance(node, (For, Evaluate, Allocate, LetStmt, Let, Attr, If)):
+            elif isinstance(node, (For, While, Evaluate, Allocate, LetStmt, Let, Attr, If)):
                 return None
         return extents.pop() if len(extents) == 1 else None
 

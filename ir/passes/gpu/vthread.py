@@ -19,7 +19,7 @@ from ...accesses import written_buffers
 from ...buffer import Buffer
 from ...expr import BufferLoad, IntImm, Node, Var
 from ...ops import const, is_const
-from ...stmt import Allocate, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Seq, Stmt
+from ...stmt import Allocate, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...visit import Rewriter, children, loads, rebuild, rewrite, seq, walk
 from ..common.fresh_copy import fresh_copy
 from .hardware import is_virtual
@@ -69,7 +69,7 @@ class _Threads:
             elif isinstance(node, For) and (under or self.depends(node.begin) or self.depends(node.extent)):
                 under = True
                 self.touched.add(node.var)
-            elif isinstance(node, If):
+            elif isinstance(node, (If, While)):
                 under = under or self.depends(node.condition)
             elif isinstance(node, BufferStore) and node.buffer in own and (under or self.depends(node)):
                 self.touched.add(node.buffer)

@@ -88,6 +88,18 @@ FUNCTIONS = {
                 if b:
                     pass
     """,
+    "repetitions": """
+        def f(A: out float32[8]):
+            left: local bool[()]
+            left[()] = False
+            while not left[()]:
+                if A[0] < 3.0:
+                    A[0] = A[0] + 1.0
+                else:
+                    left[()] = True
+            while False:
+                pass
+    """,
     "lets and attributes": """
         @attrs(stage="flat", sizes=(1,), table={"a": [1.5, None], "b": False}, name="x")
         def f(A: out float32[16], P: float32[4, data=P_ptr]):
