@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -25,7 +25,7 @@ from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
 from ..ir.buffer import Buffer
 from ..ir.constant import aligned_zeros
-from ..ir.expr import BufferLoad, Node
+from ..ir.expr import BufferLoad, Node, Var
 from ..ir.passes.common.options import with_options
 from ..ir.passes.common.runner import environment_watchers
 from ..ir.stmt import Function
@@ -34,7 +34,7 @@ from ..runtime.abi import ITEM_BYTES
 from ..runtime.array import numpy_dtype
 from ..runtime.diagnose import kernel_failure
 from ..runtime.kernel import Kernel, make_kernel
-from ..runtime.signature import BufferParam, Signature
+from ..runtime.signature import BufferParam, Signature, extent_text
 from ..te import Tensor
 from .build import tuned_program
 from .bundle import bundling
@@ -47,7 +47,11 @@ from .lower import evidence_of, function_of
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Caller", "Inner", "Linked", "Part", "build_linked", "export_linked"]
+__all__ = ["Bytes", "Caller", "Inner", "Linked", "Part", "build_linked", "export_linked"]
+
+Bytes: TypeAlias = "int | str"
+"""A number, or a text over the numbers that a function is passed."""
+
 
 @dataclass(frozen=True)
 class _Code:
@@ -61,12 +65,12 @@ class _Code:
 
 @dataclass(frozen=True)
 class Part:
-    """A function that others call, `i32 f(pointers)`: to its tensors, to what `opening` reads of constants, and to the memories
-    that it works in, which have so many bytes and are aligned to 64. address, packing: where it is in this process, and what
-    packs for it; 0 where it is not."""
+    """A function that others call, `i32 f(pointers)`: to its tensors (and numbers behind them), to what `opening` reads of
+    constants, and to the memories that it works in, which have so many bytes and are aligned to 64. address, packing: where it
+    is in this process, and what packs for it; 0 where it is not."""
 
     opening: Opening
-    workspaces: tuple[int, ...]
+    workspaces: tuple[Bytes, ...]
     code: object
     address: int = 0
     packing: int = 0
@@ -102,13 +106,13 @@ class Linked:
 
 
 def build_linked(
-    parts: Mapping[str, Sequence[Tensor]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
+    parts: Mapping[str, Sequence[Tensor | Var]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None = None, exact: bool = False, over: Collection[str] = (),
 ) -> Linked:
     """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names: in
-    `parts`, tensors, inputs then outputs, and in `inner`, each behind those that it calls. over: the names of those parts whose one
-    output is put over the last of the inputs, which is read element by element and passed once, as the output. target: of this
-    machine. Raises what tw.build raises."""
+    `parts`, tensors, inputs then outputs, and numbers, and in `inner`, each behind those that it calls. over: the names of those
+    parts whose one output is put over the last of the inputs, which is read element by element and passed once, as the output.
+    target: of this machine. Raises what tw.build raises."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
         codes = _compiled(_requests(parts, target, options, tuned, exact, over))
         made = {name: _part(name, code, len(tensors) - (name in over))
@@ -124,7 +128,7 @@ def build_linked(
 
 
 def export_linked(
-    parts: Mapping[str, Sequence[Tensor]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
+    parts: Mapping[str, Sequence[Tensor | Var]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None = None, exact: bool = False, over: Collection[str] = (),
 ) -> Exporter:
     """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
@@ -153,10 +157,10 @@ def _inner_request(
 
 
 def _requests(
-    parts: Mapping[str, Sequence[Tensor]], target: Target, options: BuildOptions,
+    parts: Mapping[str, Sequence[Tensor | Var]], target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None, exact: bool, over: Collection[str],
 ) -> list[Request]:
-    def program(name: str, tensors: Sequence[Tensor]) -> Any:
+    def program(name: str, tensors: Sequence[Tensor | Var]) -> Any:
         made = tuned_program(tensors, target, tuned, exact)
         return _put_over(function_of(made, None, name, target, exact)) if name in over else made
 
@@ -166,13 +170,12 @@ def _requests(
 
 def _put_over(function: Function) -> Function:
     """The function with its output in the memory of the input before it."""
-    *rest, under, result = function.arguments
-    assert isinstance(under, Buffer) and isinstance(result, Buffer), "functions of tensors have buffers"
+    under, result = [each for each in function.arguments if isinstance(each, Buffer)][-2:]
 
     def rule(node: Node) -> Node | None:
         return replace(node, buffer=result) if isinstance(node, BufferLoad) and node.buffer is under else None
 
-    params = (*rest, result, *function.params[len(function.arguments):])
+    params = tuple(each for each in function.params if each is not under)
     return replace(function, params=params, body=rewrite(function.body, rule))
 
 
@@ -183,10 +186,15 @@ def _part(name: str, code: _Code, given: int) -> Part:
     return Part(code.opening, workspaces, code, code.module.address(kernel_symbol(name)), packing)
 
 
-def _workspaces(signature: Signature, opening: Opening, given: int) -> tuple[int, ...]:
+def _workspaces(signature: Signature, opening: Opening, given: int) -> tuple[Bytes, ...]:
     """The sizes of the memory that a function works in, beside the arguments that it is given and constants."""
-    return tuple(prod(int(extent) for extent in cast("Sequence[Any]", param.shape)) * ITEM_BYTES[param.dtype]
-                 for param in signature.params[given + len(opening.reads):] if isinstance(param, BufferParam))
+    return tuple(_size(param) for param in signature.params[given + len(opening.reads):] if isinstance(param, BufferParam))
+
+
+def _size(param: BufferParam) -> Bytes:
+    known = prod(extent for extent in param.shape if isinstance(extent, int)) * ITEM_BYTES[param.dtype]
+    told = [f"({extent_text(extent)})" for extent in param.shape if not isinstance(extent, int)]
+    return " * ".join([str(known), *told]) if told else known
 
 
 def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions) -> MachineCode | None:

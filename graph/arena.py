@@ -1,5 +1,8 @@
 """Where values lie while a model runs: offsets in one arena, so that values that live at one time lie apart.
 
+Of values whose sizes speak of symbols, those that are multiples of the same expression share a part of the arena, in which they lie
+as numbers of bytes would, each place that many times further on: so a place is good for every size.
+
 Values get their places one after another, the largest first and in other orders, each the lowest that fits between those that live
 at the same time (Y. Pisarchyk and J. Lee, 2020, "Efficient memory management for deep neural net inference", greedy by size).
 """
@@ -9,11 +12,13 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeVar
 
-__all__ = ["ALIGNMENT", "Lifetime", "places"]
+from ..ir.expr import Expr
+
+__all__ = ["ALIGNMENT", "Lifetime", "Size", "open_places", "places"]
 
 K = TypeVar("K")
 
@@ -21,13 +26,36 @@ ALIGNMENT = 64
 """Where values begin, in bytes."""
 
 
+Size = int | Expr
+"""So many bytes: a number, or an expression over symbols."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A value of so many bytes, alive from the step that makes it to the last one that reads it, both included."""
+    """A value of so many bytes, alive from the step that makes it to the last one that reads it, both included. of: how often that
+    many bytes, where symbols say."""
 
     size: int
     first: int
     last: int
+    of: Expr | None = None
+
+
+def open_places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, Size], Size]:
+    """The offset of each value, and the size of the arena, where symbols say how large values are."""
+    parts: dict[str, dict[K, Lifetime]] = {}
+    for name, life in lifetimes.items():
+        if life.of is not None and life.size % ALIGNMENT:       # places are multiples of a cache line, and would be far apart
+            life = replace(life, size=ALIGNMENT, of=(life.of * life.size + (ALIGNMENT - 1)) // ALIGNMENT)
+        parts.setdefault("" if life.of is None else str(life.of), {})[name] = life
+    offsets: dict[K, Size] = {}
+    begin: Size = 0
+    for part in parts.values():
+        of = next(iter(part.values())).of
+        within, size = places(part)
+        offsets |= {name: begin + at if of is None else begin + of * at for name, at in within.items()}
+        begin = begin + size if of is None else begin + of * size
+    return offsets, begin
 
 
 def places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, int], int]:

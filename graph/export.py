@@ -10,20 +10,23 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ..codegen.abi.straight_line import StraightLine
+from ..codegen.abi.stub import extent_value
 from ..codegen.export.companion import Companion
 from ..codegen.export.files import write_stream
-from ..codegen.export.names import library_identifier
+from ..codegen.export.names import library_identifier, parameter_names
 from ..codegen.export.weights import HEADER_BYTES, weights_companion, weights_header
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linked import Part, export_linked
 from ..errors import user_source
 from ..ir.stmt import Function
+from ..runtime.signature import Signature
 from .arena import ALIGNMENT
 from .errors import ModelNotExportable
 from .flow import functions_of
 from .node import Parts
-from .plan import Layout, Plan, weights_size
+from .plan import Plan, weights_size
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -42,10 +45,10 @@ def export_graph(
 
     Raises ModelNotExportable (TW0915), and what Kernel.export raises.
     """
-    if g.symbols:
+    if g.symbols and any(node.bodies for node in g.nodes):
         raise ModelNotExportable(
             f"graph {g.name} cannot be exported as it is", called=user_source(),
-            reason=f"a library is for one size, and {', '.join(g.symbols)} stand{'' if len(g.symbols) > 1 else 's'} for several",
+            reason=f"it branches or loops, which takes known sizes, and has the symbols {', '.join(g.symbols)}",
             fix='give the sizes when the model is read: tw.graph.from_onnx(path, shapes={"x": (1, 3, 224, 224)})')
     if weights not in ("embed", "file"):
         raise ModelNotExportable(f"cannot export with weights={weights!r}", called=user_source(),
@@ -53,19 +56,19 @@ def export_graph(
     plan = Plan.of(g)
     stem = Path(path).stem.removeprefix("lib") or Path(path).stem
     name = library_identifier(stem)
-    made: list[tuple[Layout, Weights, dict[str, int] | None]] = []
+    made: list[tuple[Weights, dict[str, int] | None]] = []
 
     def caller(parts: Mapping[str, Part]) -> Function:
-        layout, held = plan.layout(parts), plan.weights(parts, {})
+        held = plan.weights(parts, {})
         places = _places(held) if weights == "file" and held.held else None
-        made.append((layout, held, places))
-        return plan.main(layout, held, places)
+        made.append((held, places))
+        return plan.main(plan.layout(parts), held, places)
 
     exporter = export_linked(plan.kernels(), functions_of(plan), caller, target, options, tuned, exact, plan.over)
-    (layout, held, places), = made
+    (held, places), = made
     digest = _digest(held)
     extra = Companion() if places is None else weights_companion(name, plan.weights_name, weights_size(held, places), digest)
-    written = list(exporter(path, threads, companion=_with_arena(extra, name, layout.size, plan)))
+    written = list(exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, plan)))
     if places is not None:
         beside = Path(path).with_name(f"{stem}.weights")
         write_stream(beside, _contents(held, places, digest))
@@ -73,13 +76,23 @@ def export_graph(
     return written
 
 
-def _with_arena(companion: Companion, name: str, size: int, plan: Plan) -> Companion:
+def _with_arena(companion: Companion, name: str, signature: Signature, plan: Plan) -> Companion:
     """With the function that says how large the arena is."""
-    asked = f"{name}_arena_bytes"
+    beyond = "; -1 where it would be\n * more than there can be" if signature.symbols else ""
+    asked, count = f"{name}_arena_bytes", len(signature.symbols)
     about = (f"/* The bytes of the memory, aligned to {ALIGNMENT}, that a call works in and that nobody else uses meanwhile: its\n"
-             f" * argument `{plan.arena_name}`. What is in it before does not matter, and nothing else is allocated. */\n"
-             f"int64_t {asked}(void);\n")
-    code = f"{companion.code}\ndefine i64 @{asked}() nounwind {{\n  ret i64 {size}\n}}\n"
+             f" * argument `{plan.arena_name}`. What is in it before does not matter, and nothing else is allocated{beyond}. */\n"
+             f"int64_t {asked}({', '.join(f'int64_t {each}' for each in parameter_names(signature)[:count]) or 'void'});\n")
+    text = StraightLine()
+    known = {each.name: f"%n{at}" for at, each in enumerate(signature.symbols)}
+    size, = next(param.shape for _, param in signature.buffers if param.name == plan.arena_name)
+    text.add(f"ret i64 {extent_value(text, size, known, -1)}")
+    if text.exits:
+        text.start("fail")
+        text.add("ret i64 -1")
+    extents = ", ".join(f"i64 {each}" for each in known.values())
+    lines = "\n".join(text.lines)
+    code = f"{companion.code}\ndefine i64 @{asked}({extents}) nounwind {{\n{lines}\n}}\n"
     return replace(companion, functions={asked: about, **companion.functions}, code=code,
                    types={**companion.types, plan.arena_name: "void *"})
 

@@ -63,7 +63,7 @@ def _function(
     inputs = {value: flat_buffer(f"x{at}", types[value]) for at, value in enumerate(step.inputs)}
     outputs = {value: flat_buffer(f"y{at}", types[value]) for at, value in enumerate(step.outputs)}
     layouts = [plan.layout(parts) for plan in inside]
-    arena = flat_buffer("arena", TensorType((max(layout.size for layout in layouts),), "uint8"), ALIGNMENT)
+    arena = flat_buffer("arena", TensorType((max(layout.bytes for layout in layouts),), "uint8"), ALIGNMENT)
     memory = _Memory({**inputs, **outputs}, arena, layouts)
     if node.operator == "if":
         body, more = _branches(node, inside, memory), []

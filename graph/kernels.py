@@ -18,12 +18,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from .. import te
+from ..ir.expr import Var
 from ..ir.visit import deep_recursion
 from ..te.constant import open_constant
 from .node import Node, Parts
 from .operators import IN_PLACE, declared, row_of
 from .printer import attribute_text, graph_text
-from .types import TensorType, array_dtype, extents
+from .rewrite import unused
+from .types import TensorType, array_dtype, attribute_symbols, extents, symbol, symbols_of
 
 __all__ = ["Step", "declared_kernel", "is_heavy", "step_of", "step_over", "steps_of"]
 
@@ -36,7 +38,8 @@ class Step:
     known, and that it may be given packed. Equal keys, equal kernels.
 
     over: the value in whose memory its result is put, if any, which is then none of the inputs. It was read there element by
-    element, or, where `stores_part` holds, what does not change of it stays.
+    element, or, where `stores_part` holds, what does not change of it stays. symbols: those of its shapes and
+    attributes, which it is told behind its values.
     """
 
     nodes: tuple[Node, ...]
@@ -45,6 +48,7 @@ class Step:
     outputs: tuple[str, ...]
     key: str
     over: str = ""
+    symbols: tuple[str, ...] = ()
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -53,7 +57,7 @@ class Step:
 
     def placeholder(self, name: str) -> str:
         """How the kernel calls what it reads, in all places the same."""
-        return f"x{self.inputs.index(name)}"
+        return unused(f"x{self.inputs.index(name)}", self.symbols)
 
     @property
     def stores_part(self) -> bool:
@@ -112,15 +116,18 @@ def step_of(members: tuple[Node, ...], types: dict[str, TensorType], known: Coll
         operands += [f"{name}={attribute_text(value)}" for name, value in node.attributes.items()]
         lines.append(f"{', '.join(numbers[name] for name in node.outputs)} = {node.operator}({', '.join(operands)})")
         lines += map(graph_text, node.bodies)
-    return Step(members, inputs, params, members[-1].outputs, "\n".join(lines))
+    shapes = [types[name].shape for name in inputs] + [kind.shape for node in members for kind in node.types]
+    attributes = [value for node in members for value in node.attributes.values()]
+    symbols = set[str]().union(*map(symbols_of, shapes), *map(attribute_symbols, attributes))
+    return Step(members, inputs, params, members[-1].outputs, "\n".join(lines), symbols=tuple(sorted(symbols)))
 
 
-def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor]:
-    """The kernel as tensors: what it is passed, then what it gives; where that lies over a value that is read whole, this is the
-    last of what it is passed."""
+def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor | Var]:
+    """The kernel as tensors: what it is passed, then what it gives, and its symbols; where a result lies over a value that is
+    read whole, this is the last of what it is passed."""
     names = {name: step.placeholder(name) for name in step.passed}
     if step.over and not step.stores_part:
-        names[step.over] = f"x{len(step.inputs)}"
+        names[step.over] = unused(f"x{len(step.inputs)}", step.symbols)
     given = {value: te.placeholder(extents(types[value].shape), types[value].dtype, name=name) for value, name in names.items()}
     known = {name: open_constant(tuple(map(int, types[name].shape)), array_dtype(types[name].dtype), step.placeholder(name))
              for name in step.params}
@@ -130,7 +137,7 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor]
             node, = step.nodes
             stored = IN_PLACE[node.operator](extents(types[step.over].shape), types[step.over].dtype,
                                              *(values[name] for name in node.inputs[1:]), **node.attributes)
-            return [*given.values(), stored]
+            return [*given.values(), stored, *map(symbol, step.symbols)]
         for node in step.nodes:
             results = declared(row_of(node.operator), [values[name] if name else None for name in node.inputs], node.attributes)
             values.update(zip(node.outputs, results, strict=True))
@@ -138,4 +145,4 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor]
         given_ops = {tensor.op for tensor in (*given.values(), *known.values())}
         copied = [te.compute(one.shape, lambda *i, one=one: one(*i), name="copy", tag="elemwise") if one.op in given_ops else one
                   for one in results]
-    return [*given.values(), *copied]
+    return [*given.values(), *copied, *map(symbol, step.symbols)]

@@ -1,5 +1,5 @@
-"""A graph of known sizes as kernels, and a main function that calls them in order: on inputs, outputs, weights and places in an
-arena."""
+"""A graph as kernels, and a main function that calls them in order: on inputs, outputs, weights and places in an arena. Where sizes
+are symbols, main reads them from the shapes of its arguments, and kernels are told."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..ir.dtype import HANDLE, DType
 from ..ir.expr import Call, Expr, StringImm, Var
 from ..ir.stmt import Assert, Function, Seq
 from ..te.shape import as_shape
-from .arena import ALIGNMENT, Lifetime, places
+from .arena import ALIGNMENT, Lifetime, Size, open_places
 from .kernels import Step, declared_kernel, is_heavy
 from .node import Parts
 from .rewrite import with_params_outside, with_results, without_dead
 from .states import steps_with_state
-from .types import TensorType, array_dtype
+from .types import Extent, TensorType, array_dtype, extents, factors, symbol
 from .weights import Weights, weights_of
 
 __all__ = ["Layout", "Place", "Plan", "flat_buffer", "value_bytes", "weights_size"]
@@ -36,9 +36,15 @@ class Layout:
     """Places in the arena, in bytes from its beginning. values: of what steps give, by name. workspaces: of the memory that each
     step works in. size: of the whole."""
 
-    values: Mapping[str, int]
-    workspaces: tuple[tuple[int, ...], ...]
-    size: int
+    values: Mapping[str, Size]
+    workspaces: tuple[tuple[Size, ...], ...]
+    size: Size
+
+    @property
+    def bytes(self) -> int:
+        """The size where no symbol is in it."""
+        assert isinstance(self.size, int), "the sizes of the graph are known"
+        return self.size
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Plan:
 
     @staticmethod
     def of(g: Parts) -> Plan:
-        """The plan of a graph of known sizes."""
+        """The plan of a graph."""
         whole, steps = steps_with_state(replace(with_params_outside(without_dead(with_results(g, g.results))), state=g.state))
         return Plan(whole, tuple(steps))
 
@@ -99,8 +105,9 @@ class Plan:
         """How often each kernel runs, by its name."""
         return dict(Counter(self.names))
 
-    def kernels(self) -> dict[str, list[te.Tensor]]:
-        """Each kernel as tensors, what it is passed and then what it gives, by its name; those of graphs inside too."""
+    def kernels(self) -> dict[str, list[te.Tensor | Var]]:
+        """Each kernel as tensors, what it is passed and then what it gives, and its symbols, by its name; those of graphs inside
+        too."""
         types = self.graph.types
         first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
         own = {name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names) if name not in self.inside}
@@ -127,12 +134,14 @@ class Plan:
         born = {name: at for at, step in enumerate(self.steps) for name in step.outputs}
         last = {**born, **{name: at for at, step in enumerate(self.steps) for name in step.inputs if name in born}}
         lives: dict[str | tuple[int, int], Lifetime] = {
-            name: Lifetime(value_bytes(types[name]), at, last[name]) for name, at in born.items() if name not in outputs}
+            name: _lifetime((*types[name].shape, array_dtype(types[name].dtype).itemsize), at, last[name])
+            for name, at in born.items() if name not in outputs}
         workspaces = [parts[kernel].workspaces for kernel in self.names]
-        lives |= {(at, k): Lifetime(size, at, at) for at, sizes in enumerate(workspaces) for k, size in enumerate(sizes)}
-        offsets, size = places(lives)
+        lives |= {(at, k): _lifetime((size,), at, at) for at, sizes in enumerate(workspaces) for k, size in enumerate(sizes)}
+        offsets, size = open_places(lives)
         within = tuple(tuple(offsets[at, k] for k in range(len(sizes))) for at, sizes in enumerate(workspaces))
-        return Layout({name: at for name, at in offsets.items() if isinstance(name, str)}, within, max(size, ALIGNMENT))
+        least = max(size, ALIGNMENT) if isinstance(size, int) else size + ALIGNMENT
+        return Layout({name: at for name, at in offsets.items() if isinstance(name, str)}, within, least)
 
     def weights(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Weights:
         """What these kernels read of parameters. packed: as weights_of takes it."""
@@ -144,7 +153,8 @@ class Plan:
         function's own constants."""
         g, types = self.graph, self.graph.types
         names = self._arguments()
-        arena = _buffer(self.arena_name, TensorType((layout.size,), "uint8"), ALIGNMENT)
+        arena = Buffer(self.arena_name, as_shape((layout.size,), "arena"), DType("uint8"), data=Var(self.arena_name, HANDLE),
+                       alignment=ALIGNMENT)
         inputs = {name: _buffer(spelled, types[name]) for name, spelled in zip(self.inputs, names, strict=False)}
         outputs = {name: _buffer(spelled, types[name])
                    for name, spelled in zip(self.outputs.values(), names[len(g.inputs):], strict=False)}
@@ -172,8 +182,9 @@ class Plan:
                 place.buffer.access_ptr(mode, offset=place.offset)
 
         def call(at: int, step: Step) -> Assert:
-            pointers = [pointer(name, "r") for name in step.passed]
+            pointers: list[Expr] = [pointer(name, "r") for name in step.passed]
             pointers += [pointer(name, "rw" if step.over else "w") for name in step.outputs]
+            pointers += map(symbol, step.symbols)
             pointers += [place.buffer.access_ptr("r", offset=place.offset) for place in (weights[at] if weights else ())]
             pointers += [arena.access_ptr("rw", offset=offset) for offset in layout.workspaces[at]]
             status = Call("call_extern", (StringImm(kernel_symbol(self.names[at])), *pointers), DType("int32"))
@@ -181,6 +192,11 @@ class Plan:
             return Assert(done, f"step {at} ({step.nodes[-1].operator}) had no memory to work in")
 
         return Seq(tuple(call(at, step) for at, step in enumerate(self.steps)))
+
+
+def _lifetime(size: Sequence[Extent], first: int, last: int) -> Lifetime:
+    number, of = factors(size)
+    return Lifetime(number, first, last, of)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -215,4 +231,4 @@ def flat_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
 
 
 def _buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
-    return Buffer(name, as_shape(kind.shape, name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment)
+    return Buffer(name, as_shape(extents(kind.shape), name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment)

@@ -37,7 +37,7 @@ class Program:
     @property
     def arena_bytes(self) -> int:
         """The memory that a call works in beside inputs, outputs and parameters."""
-        return self.layout.size
+        return self.layout.bytes
 
 
 def build_program(

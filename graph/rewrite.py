@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from .assembly import Assembly
 from .node import Node, Parts, inner_name
-from .types import TensorType, resolved, sized
+from .types import resolved, sized
 
 __all__ = ["specialised", "unused", "with_bodies", "with_params_outside", "with_results", "without_dead"]
 
@@ -64,7 +64,7 @@ def with_params_outside(g: Parts) -> Parts:
     return replace(g, constants=constants, nodes=tuple(nodes))
 
 
-def unused(name: str, taken: Mapping[str, TensorType]) -> str:
+def unused(name: str, taken: Collection[str]) -> str:
     """A name like this one that is not taken."""
     while name in taken:
         name += "_"

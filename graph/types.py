@@ -6,9 +6,10 @@ as plain tuples do, and print and parse without a context.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any, NamedTuple, cast
 
 import ml_dtypes
@@ -18,14 +19,14 @@ from numpy.typing import NDArray
 from .. import te
 from ..errors import TilewrightError, user_source
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import Expr, IntImm, Var
+from ..ir.expr import Expr, IntImm, Mul, Var
 from ..ir.text.parser import parse_expression
 from ..ir.visit import free_vars, substitute
 from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
-__all__ = ["Extent", "TensorType", "array_dtype", "extent_of", "extents", "resolved", "sized", "symbols_of", "tensor_type",
-           "type_of_array"]
+__all__ = ["Extent", "TensorType", "array_dtype", "attribute_symbols", "extent_of", "extents", "factors", "resolved", "sized",
+           "symbol", "symbols_of", "tensor_type", "type_of_array"]
 
 Extent = int | str
 """A number from 0 on, or a text over symbols."""
@@ -115,6 +116,32 @@ def extent_of(extent: Any) -> Extent:
         value = simplify(extent)
         return value.value if isinstance(value, IntImm) else str(value)
     return int(extent)
+
+
+def factors(extents_of: Sequence[Extent]) -> tuple[int, Expr | None]:
+    """A product of extents as a number times an expression over symbols, None where there are none."""
+    number, rest = 1, list[Expr]()
+    for extent in extents_of:
+        open_ones = [_expression(extent)] if isinstance(extent, str) else []
+        number *= extent if isinstance(extent, int) else 1
+        while open_ones:
+            one = open_ones.pop()
+            if isinstance(one, Mul):
+                open_ones += [one.a, one.b]
+            elif isinstance(one, IntImm):
+                number *= one.value
+            else:
+                rest.append(one)
+    rest.sort(key=str)
+    return number, reduce(operator.mul, rest) if rest else None
+
+
+def attribute_symbols(value: Any) -> set[str]:
+    """The symbols that an attribute speaks of: in the texts inside of tuples."""
+    if not isinstance(value, tuple):
+        return set()
+    parts = cast("tuple[Any, ...]", value)
+    return set[str]().union(*(symbols_of([part]) if isinstance(part, str) else attribute_symbols(part) for part in parts))
 
 
 def symbols_of(shape: Sequence[Extent]) -> set[str]:

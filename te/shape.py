@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ..errors import user_source
 from ..ir.analysis.bounds import IntervalEvaluator
+from ..ir.arith.analyzer import simplify
 from ..ir.arith.interval import EVERYTHING, Interval
 from ..ir.dtype import INT32, INT64, SCALAR_TYPES, DType
 from ..ir.errors import UnknownDType
@@ -149,10 +150,11 @@ def constant_extent(axis: IterVar) -> int | None:
 
 
 def same_extent(a: Expr, b: Expr) -> bool:
-    """Whether two extents are certainly equal: the same number, symbol, or expression over the same symbols."""
+    """Whether two extents are certainly equal: the same number, symbol, or expression over the same symbols, in its
+    simplest form."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
-    return a is b or equal(a, b)
+    return a is b or equal(a, b) or equal(simplify(a), simplify(b))
 
 
 def extent_text(extent: Expr) -> str:

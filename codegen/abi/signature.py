@@ -10,12 +10,12 @@ from ...ir.analysis.work import executions, work_of
 from ...ir.buffer import Buffer
 from ...ir.expr import Add, BinaryOp, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
 from ...ir.stmt import Function, LoopKind
-from ...ir.visit import walk
+from ...ir.visit import free_vars, walk
 from ...limits import INT32_EXTENT_LIMIT
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from ..errors import ExtentNotCheckable
 
-__all__ = ["shape_symbols", "signature_of", "unique_names", "with_buffers"]
+__all__ = ["is_checkable", "shape_symbols", "signature_of", "unique_names", "with_buffers"]
 
 _EXTENT_OPERATORS: dict[type[BinaryOp], str] = {
     Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
@@ -47,9 +47,11 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
 
 
 def with_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signature:
-    """A signature with further parameters: buffers of known sizes that the function writes."""
-    more = (BufferParam(f"workspace_{at}", str(buffer.dtype), tuple(_extent(extent, {}, buffer) for extent in buffer.shape), True)
-            for at, buffer in enumerate(buffers) if isinstance(buffer, Buffer))
+    """A signature with further parameters: buffers that the function writes, whose sizes are known or told by its scalars."""
+    names: dict[Buffer | Var, str] = {var: var.name for buffer in buffers if isinstance(buffer, Buffer)
+                                      for extent in buffer.shape for var in free_vars(extent)}
+    more = (BufferParam(f"workspace_{at}", str(buffer.dtype), tuple(_extent(extent, names, buffer) for extent in buffer.shape),
+                        True) for at, buffer in enumerate(buffers) if isinstance(buffer, Buffer))
     return replace(signature, params=(*signature.params, *more))
 
 
@@ -60,6 +62,12 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
         for extent in buffer.shape:
             symbols.update((node, None) for node in walk(extent) if isinstance(node, Var))
     return tuple(var for var in symbols if var not in function.scalars)
+
+
+def is_checkable(extent: Expr) -> bool:
+    """Whether an extent is integer arithmetic, which callers can do."""
+    return isinstance(extent, (IntImm, Var)) or isinstance(extent, Cast) and is_checkable(extent.value) or (
+        isinstance(extent, BinaryOp) and type(extent) in _EXTENT_OPERATORS and is_checkable(extent.a) and is_checkable(extent.b))
 
 
 def unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Var, str]:

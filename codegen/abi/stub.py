@@ -36,8 +36,8 @@ from ...runtime.abi import (
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
 from .straight_line import StraightLine
 
-__all__ = ["RECORD_BYTES", "check_statuses", "integer_bounds", "kernel_symbol", "record_offset", "scalar_type", "stub_symbols",
-           "stub_text"]
+__all__ = ["RECORD_BYTES", "check_statuses", "extent_value", "integer_bounds", "kernel_symbol", "record_offset", "scalar_type",
+           "stub_symbols", "stub_text"]
 
 RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
 _SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
@@ -222,20 +222,20 @@ def _check_extents(text: StraightLine, signature: Signature, extents: dict[int, 
         for d, extent in enumerate(param.shape):
             if isinstance(extent, int):
                 continue
-            expected = _extent_value(text, extent, known, pack_status(Check.SYMBOL, i, d))
+            expected = extent_value(text, extent, known, pack_status(Check.SYMBOL, i, d))
             if expected != extents[i][d]:
                 wrong = text.compare("ne", "i64", extents[i][d], expected)
                 text.leave_if(wrong, "fail", pack_status(Check.SYMBOL, i, d))
 
 
-def _extent_value(text: StraightLine, extent: Extent, known: dict[str, str], overflow: int) -> str:
+def extent_value(text: StraightLine, extent: Extent, known: dict[str, str], overflow: int) -> str:
     """The value of an extent. overflow: the status where it does not fit 64 bits."""
     if isinstance(extent, int):
         return str(extent)
     if isinstance(extent, str):
         return known[extent]
     operator, left, right = extent
-    a, b = _extent_value(text, left, known, overflow), _extent_value(text, right, known, overflow)
+    a, b = extent_value(text, left, known, overflow), extent_value(text, right, known, overflow)
     if operator == "*" and not isinstance(left, int) and not isinstance(right, int):
         both = text.value(f"call {{ i64, i1 }} {_WIDE_PRODUCT}(i64 {a}, i64 {b})")
         text.leave_if(text.value(f"extractvalue {{ i64, i1 }} {both}, 1"), "fail", overflow)

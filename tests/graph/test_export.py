@@ -165,10 +165,12 @@ def test_inputs_may_be_called_as_they_like(tmp_path: Path) -> None:
     assert "int32_t net(const float *arena, const float *net, float *weights, void *arena_);" in header.read_text()
 
 
-def test_sizes_that_are_open_are_refused(tmp_path: Path) -> None:
+def test_branches_of_sizes_that_are_open_are_refused(tmp_path: Path) -> None:
+    branch = Builder("branch")
+    branch.output("y", branch.node("exp", branch.input("x", ("n", 3))))
     b = Builder()
-    b.output("y", b.node("exp", b.input("x", ("n", 3))))
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0915.*one size, and n stands for several"):
+    b.output("y", b.node("if", b.input("c", (), "bool"), b.input("x", ("n", 3)), bodies=(branch.graph(), branch.graph())))
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0915.*takes known sizes, and has the symbols n"):
         tw.build(b.graph()).export(tmp_path / "libnet.so")
 
 
@@ -177,3 +179,52 @@ def test_the_command_line_compiles_a_file(tmp_path: Path, capsys: pytest.Capture
     assert main(["compile", str(tmp_path / "g.safetensors"), "-o", str(tmp_path / "libnet.so"), "--weights", "file"]) == 0
     assert "net.weights" in capsys.readouterr().out
     assert (tmp_path / "net.h").exists()
+
+
+ANY_SIZE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "net.h"
+static long allocations;
+extern void *__libc_malloc(size_t);
+extern void *__libc_memalign(size_t, size_t);
+void *malloc(size_t size) { allocations++; return __libc_malloc(size); }
+void *aligned_alloc(size_t at, size_t size) { allocations++; return __libc_memalign(at, size); }
+int main(int count, char **args) {
+    int64_t n = atoll(args[1]), s = atoll(args[2]);
+    FILE *file = fopen(args[3], "r+b");
+    float *x = calloc(n * s * 6 + 1, 4), *y = calloc(n * s * s + 1, 4), *rest = calloc(n * s + 1, 4);
+    if (!file || fread(x, 24, n * s, file) != (size_t)(n * s)) return 2;
+    void *arena = aligned_alloc(64, net_arena_bytes(n, s));
+    long before = allocations;
+    int32_t status = net(n, s, x, y, rest, arena);
+    if (status) { puts(net_error(status)); return 1; }
+    if (allocations != before) { printf("%ld allocations\n", allocations - before); return 3; }
+    rewind(file);
+    fwrite(y, 4, n * s * s, file);
+    fwrite(rest, 4, n * s, file);
+    return fclose(file);
+}
+"""
+
+
+@needs_cc
+def test_a_library_takes_any_size(tmp_path: Path) -> None:
+    b = Builder("scores")
+    x = b.input("x", ("n", "s", 6))
+    q = b.node("relu", b.node("matmul", x, b.param("w", np.random.default_rng(0).standard_normal((6, 5)).astype("float32"))))
+    b.output("y", b.node("softmax", b.node("matmul", q, q, transpose_b=True), axis=-1))
+    b.output("rest", b.node("sum", q, axes=(2,), keepdims=False))
+    g = b.graph()
+    tw.build(g).export(tmp_path / "libnet.so", threads="none")
+    assert "int64_t net_arena_bytes(int64_t n, int64_t s);" in (tmp_path / "net.h").read_text()
+    (tmp_path / "program.c").write_text(ANY_SIZE)
+    subprocess.run(["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,."], cwd=tmp_path, check=True)
+    for n, s in ((1, 1), (2, 37), (3, 130), (0, 5)):
+        x = np.random.default_rng(s).standard_normal((n, s, 6)).astype("float32")
+        x.tofile(tmp_path / "values")
+        done = subprocess.run(["./program", str(n), str(s), "values"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (n, s, done.returncode, done.stdout)
+        given = np.fromfile(tmp_path / "values", "float32")[:n * s * s + n * s]
+        y, rest = g.run(x)
+        np.testing.assert_allclose(given, np.concatenate([y.reshape(-1), rest.reshape(-1)]), rtol=1e-4, atol=1e-5)
