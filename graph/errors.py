@@ -93,3 +93,9 @@ class NoGradient(GraphError):
     """A gradient of what is no single float, by what is no float, or through an operator that has none."""
 
     code = "TW0930"
+
+
+class BadTraining(GraphError):
+    """A training that is none: an optimizer or an option that there is not, or weights that are no parameters."""
+
+    code = "TW0931"

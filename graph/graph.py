@@ -15,7 +15,7 @@ from ..errors import user_source
 from .errors import TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .file import write_file
-from .gradient import with_gradients
+from .gradient import training_graph, with_gradients
 from .model import Model, build_model
 from .node import Parts
 from .passes import default_passes, grouped, passes_named, transformed
@@ -63,6 +63,18 @@ class Graph(Parts):
         """
         made = with_gradients(self, of, [wrt] if isinstance(wrt, str) else list(wrt))
         return Graph.of(made)
+
+    def training_step(self, loss: str, wrt: Sequence[str] | None = None, optimizer: str = "adam", **options: Any) -> Graph:
+        """A step of training as a graph, one native call when it is built: it takes what this graph takes, then weights and the
+        optimizer's moments, which are state and updated where they lie; it gives what this graph gives.
+
+        loss: the name of an output, a single float, that is to become small. wrt: the weights, parameters or inputs of floats;
+        without it, all parameters of floats. `step.state` names what is to be passed: weights, which begin as g.params has them,
+        and moments, which begin as zeros. optimizer: "sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop" or "adagrad", as
+        torch.optim computes them. options: lr, a number, or the name of an input to be; weight_decay, momentum, betas, eps, alpha.
+        Raises NoGradient (TW0930), BadTraining (TW0931).
+        """
+        return Graph.of(training_graph(self, loss, wrt, optimizer, options))
 
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
         """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""

@@ -8,12 +8,14 @@ table. At kinks one side is taken: of equal operands maximum and minimum follow 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any, cast
 
 from .rule import RULES, Pullback, Rule
 
-__all__: list[str] = []
+__all__ = ["evaluated"]
 
 _FORMULAS: dict[str, tuple[str | None, ...]] = {
     "identity": ("g",), "negative": ("-g",), "abs": ("g * sign(a)",), "square": ("g * a * 2.0",), "cast": ("g",),
@@ -49,6 +51,9 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Gt: "greater", ast.GtE: "greater_equal",
     ast.Lt: "less", ast.LtE: "less_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
 }
+_FUNCTIONS: dict[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: lambda a, b: a / b,
+}
 
 
 @cache
@@ -56,27 +61,46 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(formula, mode="eval").body
 
 
-def _value(p: Pullback, one: ast.expr) -> str:
-    """The value that a part of a formula stands for."""
-    if isinstance(one, ast.Name) and one.id in "abc":
-        return p.inputs["abc".index(one.id)]
-    if isinstance(one, ast.Name) and one.id in "gy":
-        return p.head if one.id == "g" else p.result
-    if isinstance(one, ast.UnaryOp) and not isinstance(one.operand, ast.Constant):
-        return p.emit("negative", _value(p, one.operand))
+def _number(one: ast.expr, values: Mapping[str, str], numbers: Mapping[str, Any]) -> float | None:
+    """What a part of a formula is where it is made of numbers alone."""
+    if isinstance(one, ast.Constant):
+        return float(cast("float", one.value))
+    if isinstance(one, ast.Name):
+        return None if one.id in values else float(numbers[one.id])
+    if isinstance(one, ast.UnaryOp):
+        number = _number(one.operand, values, numbers)
+        return None if number is None else -number
     if isinstance(one, ast.BinOp):
-        return p.emit(_OPERATORS[type(one.op)], _value(p, one.left), _value(p, one.right))
-    if isinstance(one, ast.Compare):
-        return p.emit(_OPERATORS[type(one.ops[0])], _value(p, one.left), _value(p, one.comparators[0]))
-    if isinstance(one, ast.Call):
-        assert isinstance(one.func, ast.Name), "operators are names"
-        return p.emit(one.func.id, *(_value(p, operand) for operand in one.args))
-    return p.number(p[one.id] if isinstance(one, ast.Name) else ast.literal_eval(one), p.head)
+        a, b = (_number(part, values, numbers) for part in (one.left, one.right))
+        return None if a is None or b is None else _FUNCTIONS[type(one.op)](a, b)
+    return None
+
+
+def evaluated(p: Pullback, formula: str, values: Mapping[str, str], numbers: Mapping[str, Any], like: str) -> str:
+    """The value of a formula, whose names are values and numbers, these of the dtype of `like`. What is made of numbers alone is
+    computed here, in float64."""
+    def value(one: ast.expr) -> str:
+        number = _number(one, values, numbers)
+        if number is not None:
+            return p.number(number, like)
+        if isinstance(one, ast.Name) and one.id in values:
+            return values[one.id]
+        if isinstance(one, ast.UnaryOp):
+            return p.emit("negative", value(one.operand))
+        if isinstance(one, ast.BinOp):
+            return p.emit(_OPERATORS[type(one.op)], value(one.left), value(one.right))
+        if isinstance(one, ast.Compare):
+            return p.emit(_OPERATORS[type(one.ops[0])], value(one.left), value(one.comparators[0]))
+        assert isinstance(one, ast.Call) and isinstance(one.func, ast.Name), "operators are names"
+        return p.emit(one.func.id, *map(value, one.args))
+
+    return value(_parsed(formula))
 
 
 def _of(formulas: Sequence[str | None]) -> Rule:
     def pulled_back(p: Pullback) -> list[str | None]:
-        return [None if formula is None else _value(p, _parsed(formula)) for formula in formulas]
+        values = {**dict(zip("abc", p.inputs, strict=False)), "y": p.result, "g": p.head}
+        return [None if formula is None else evaluated(p, formula, values, p.node.attributes, p.head) for formula in formulas]
 
     return pulled_back
 

@@ -60,7 +60,7 @@ def _slice(p: Pullback) -> list[str | None]:
     for begin, end, step, axis in zip(*spoken, strict=True):
         if step != 1 or isinstance(begin, str) or isinstance(end, str) or isinstance(shape[axis], str):
             return by_tensor_expressions(p)
-        size = int(shape[axis])
+        size = int(shape[int(axis)])
         low, high, _ = slice(begin, end).indices(size)
         spans[axis % len(shape)] = (low, size - max(low, high))
     pads = [spans.get(at, (0, 0)) for at in range(len(shape))]

@@ -7,16 +7,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import NoGradient
-from ..node import Node, Parts
+from ..node import Parts
 from ..rewrite import assembly_of, without_dead
+from ..types import TensorType, array_dtype
 from .rule import RULES, Pullback, by_tensor_expressions
 
-__all__ = ["gradients_in", "with_gradients"]
+__all__ = ["adjoints_of", "gradients_in", "is_float", "sum_of", "with_gradients", "zeros"]
 
 
 def with_gradients(g: Parts, of: str, wrt: Sequence[str]) -> Parts:
@@ -34,36 +37,54 @@ def with_gradients(g: Parts, of: str, wrt: Sequence[str]) -> Parts:
 def gradients_in(b: Assembly, g: Parts, of: str, wrt: Sequence[str]) -> dict[str, str]:
     """The gradients by the values `wrt`, as nodes added to `b`, which holds the graph's. Raises NoGradient (TW0930)."""
     loss = _checked(g, of, wrt)
+    one = b.param(b.fresh(1)[0], np.ones((), array_dtype(b.types[loss].dtype)))
+    found = adjoints_of(b, g, {loss: b.node("broadcast_to", one, shape=b.types[loss].shape)}, wrt)
+    return {name: found.get(name) or zeros(b, name) for name in wrt}
+
+
+def adjoints_of(b: Assembly, g: Parts, seeds: Mapping[str, str], wrt: Sequence[str]) -> dict[str, str]:
+    """The gradients of a sum by the values `wrt` and those on the way to them, as nodes added to `b`, which holds the graph's; what
+    is zero is left out. seeds: those by some values, which stand there already. Raises NoGradient (TW0930)."""
     relevant = _relevant(g, wrt)
-    anything = Pullback(b, Node("identity", (loss,), {}, (loss,), (b.types[loss],)), [None])
-    adjoints: dict[str, str] = {loss: anything.filled(1, loss)}
+    adjoints = dict(seeds)
     for node in reversed(g.nodes):
         heads = [adjoints.get(name) for name in node.outputs]
         if all(head is None for head in heads) or not any(name in relevant for name in node.inputs):
             continue
-        p = Pullback(b, node, heads)
+        p = Pullback(b, node, heads, relevant)
         for name, gradient in zip(node.inputs, RULES.get(node.operator, by_tensor_expressions)(p), strict=True):
             if gradient is not None and name in relevant:
-                fitted = p.fitted(gradient, b.types[name])
-                adjoints[name] = p.emit("add", adjoints[name], fitted) if name in adjoints else fitted
-    return {name: adjoints[name] if name in adjoints else anything.filled(0, name) for name in wrt}
+                sum_of(b, adjoints, name, p.fitted(gradient, b.types[name]), node.source)
+    return adjoints
 
 
-def _is_float(g: Parts, value: str) -> bool:
-    return g.types[value].dtype.startswith(("float", "bfloat"))
+def sum_of(b: Assembly, sums: dict[str, str], name: str, value: str, source: str = "") -> None:
+    """Adds a value to the sum of this name."""
+    sums[name] = b.node("add", sums[name], value, source=source) if name in sums else value
+
+
+def zeros(b: Assembly, like: str) -> str:
+    """Zeros of the type of a value."""
+    kind = b.types[like]
+    return b.node("broadcast_to", b.param(b.fresh(1)[0], np.zeros((), array_dtype(kind.dtype))), shape=kind.shape)
+
+
+def is_float(kind: TensorType) -> bool:
+    """Whether values of this type have gradients."""
+    return kind.dtype.startswith(("float", "bfloat"))
 
 
 def _checked(g: Parts, of: str, wrt: Sequence[str]) -> str:
     """The value that the output is."""
     loss = g.results.get(of)
     types = g.types
-    if loss is None or any(extent != 1 for extent in types[loss].shape) or not _is_float(g, loss):
+    if loss is None or any(extent != 1 for extent in types[loss].shape) or not is_float(types[loss]):
         what = "it has no such output" if loss is None else f"it is {types[loss]}"
         raise NoGradient(f"graph {g.name} has no gradient of {of!r}"[:300], reason=what, called=user_source(),
                          allowed=f"outputs of one float: {', '.join(g.results)}",
                          fix="make one number of it, such as a mean, and name it as an output")
     for name in wrt:
-        if name not in types or not _is_float(g, name):
+        if name not in types or not is_float(types[name]):
             what = f"it is {types[name]}" if name in types else "it has no such value"
             raise NoGradient(f"graph {g.name} has no gradient by {name!r}"[:300], reason=what, called=user_source(),
                              allowed="inputs, parameters and values of nodes, of floats", fix="name one of them")
@@ -76,5 +97,5 @@ def _relevant(g: Parts, wrt: Sequence[str]) -> set[str]:
     for node in g.nodes:
         if any(name in relevant for name in node.inputs):
             relevant.update(name for name, kind in zip(node.outputs, node.types, strict=True)
-                            if kind.dtype.startswith(("float", "bfloat")))
+                            if is_float(kind))
     return relevant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,12 @@ __all__ = ["RULES", "Pullback", "Rule", "by_tensor_expressions", "rule"]
 class Pullback:
     """A node whose gradient is taken, and the graph to which nodes are added.
 
-    heads: for each of the node's values the gradient by it, None where it is zero. head: that of a node of one value.
+    heads: for each of the node's values the gradient by it, None where it is zero. head: that of a node of one value. relevant: the
+    values by which a gradient is wanted, or that lie on the way to them.
     """
 
-    def __init__(self, b: Assembly, node: Node, heads: Sequence[str | None]) -> None:
-        self.b, self.node, self.heads = b, node, tuple(heads)
+    def __init__(self, b: Assembly, node: Node, heads: Sequence[str | None], relevant: Collection[str] = ()) -> None:
+        self.b, self.node, self.heads, self.relevant = b, node, tuple(heads), relevant
 
     @property
     def head(self) -> str:

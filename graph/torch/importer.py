@@ -15,7 +15,7 @@ from ..errors import BadExternalData, NotAModel
 from ..node import Parts
 from ..rewrite import without_dead
 from ..types import TensorType
-from . import arithmetic, gradients, layers, lookups, makers, movement, reductions
+from . import arithmetic, gradients, layers, lookups, losses, makers, movement, reductions
 from .aliases import Alias, Step, Storage
 from .archive import Archive
 from .call import ROWS, VIEWS, Call
@@ -25,7 +25,7 @@ from .schema import Exported, Frame, Node, Symbol, TensorMeta, TensorName, Value
 
 __all__ = ["FAMILIES", "imported"]
 
-FAMILIES = (arithmetic, gradients, layers, lookups, makers, movement, reductions)
+FAMILIES = (arithmetic, gradients, layers, lookups, losses, makers, movement, reductions)
 """Importing them fills the table of rows."""
 
 _ATEN = "torch.ops.aten."

@@ -368,3 +368,16 @@ def test_mutated_archives_are_refused_or_read() -> None:
 
     codes = [code(make()) for make in (spoilt, flipped) for _ in range(30)]
     assert set(codes) == {"TW09", "read"} and codes.count("TW09") >= 15
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_losses(rank: int) -> None:
+    torch.manual_seed(rank)
+    x = torch.randn([(5,), (7, 5), (3, 5, 2, 2)][{1: 0, 2: 1, 4: 2}[rank]])
+    classes = torch.randint(0, 5, [s for at, s in enumerate(x.shape) if at != min(rank - 1, 1)])
+    for reduction in ("mean", "sum", "none"):
+        agrees(module(lambda x, t, r=reduction: F.cross_entropy(x, t, reduction=r)), x, classes)
+        agrees(module(lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r)), x, classes)
+    agrees(module(lambda x, t: F.cross_entropy(x, t, ignore_index=1)), x, torch.full_like(classes, 1 if rank < 2 else 2))
+    for loss in (F.mse_loss, F.l1_loss, F.binary_cross_entropy_with_logits):
+        agrees(module(lambda x, y, f=loss: f(x, y)), x, torch.rand_like(x))

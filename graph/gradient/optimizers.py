@@ -1,0 +1,48 @@
+"""Optimizers, as formulas of what a step makes of a weight and of its moments.
+
+w is the weight, g the gradient of the loss by it, t the number of the step from 1 on; other names are moments, as they were or as
+the formulas above have made them, and options, log1 and log2 the logarithms of the betas. They compute what torch.optim computes;
+1 - beta^t is -expm1(t log(beta)), which loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["OPTIMIZERS", "Optimizer"]
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """options: their defaults. moments: what is kept beside each weight, which begins as zeros. steps: what is computed, in order,
+    by name: "w" is the weight that follows. counts: whether the number of the step is needed, which begins as 0."""
+
+    options: Mapping[str, float | tuple[float, ...]]
+    moments: Sequence[str]
+    steps: Mapping[str, str]
+    counts: bool = False
+
+
+_DECAY = {"g": "g + w * weight_decay"}
+_ADAM = {
+    "m": "m * beta1 + g * (1.0 - beta1)",
+    "v": "v * beta2 + g * g * (1.0 - beta2)",
+    "w": "w - m * (lr / -expm1(t * log1)) / (sqrt(v) / sqrt(-expm1(t * log2)) + eps)",
+}
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    "sgd": Optimizer({"lr": 1e-3, "weight_decay": 0.0}, (), {**_DECAY, "w": "w - g * lr"}),
+    "momentum": Optimizer({"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}, ("m",),
+                          {**_DECAY, "m": "m * momentum + g", "w": "w - m * lr"}),
+    "nesterov": Optimizer({"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}, ("m",),
+                          {**_DECAY, "m": "m * momentum + g", "w": "w - (g + m * momentum) * lr"}),
+    "rmsprop": Optimizer({"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0.0}, ("v",),
+                         {**_DECAY, "v": "v * alpha + g * g * (1.0 - alpha)", "w": "w - g / (sqrt(v) + eps) * lr"}),
+    "adagrad": Optimizer({"lr": 1e-2, "eps": 1e-10, "weight_decay": 0.0}, ("v",),
+                         {**_DECAY, "v": "v + g * g", "w": "w - g / (sqrt(v) + eps) * lr"}),
+    "adam": Optimizer({"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}, ("m", "v"), {**_DECAY, **_ADAM}, True),
+    "adamw": Optimizer({"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2}, ("m", "v"),
+                       {"decayed": "w - w * (lr * weight_decay)", **_ADAM, "w": _ADAM["w"].replace("w -", "decayed -")}, True),
+}
+"""By name."""

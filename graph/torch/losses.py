@@ -1,0 +1,77 @@
+"""torch's losses: what a training is to make small."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from ..conversion import Refused, broadcast
+from .call import Call, aten
+
+__all__: list[str] = []
+
+_MEAN, _SUM = 1, 2
+
+
+def _reduced(c: Call, value: str) -> str:
+    """The value, its mean or its sum, as the call says."""
+    kind = c.known("reduction", _MEAN)
+    if kind not in (_MEAN, _SUM):
+        return value
+    return c.emit("mean" if kind == _MEAN else "sum", value, axes=tuple(range(c.rank(value))))
+
+
+@aten("broadcast_tensors.default")
+def _broadcast(c: Call) -> list[str]:
+    """What torch writes before losses of two values."""
+    values = c.tensors()
+    shape = reduce(broadcast, (c.type(value).shape for value in values))
+    return [value if c.type(value).shape == shape else c.emit("broadcast_to", value, shape=shape) for value in values]
+
+
+@aten("mse_loss.default")
+def _squares(c: Call) -> str:
+    return _reduced(c, c.emit("square", c.emit("subtract", c.tensor(), c.tensor("target"))))
+
+
+@aten("l1_loss.default")
+def _distances(c: Call) -> str:
+    return _reduced(c, c.emit("abs", c.emit("subtract", c.tensor(), c.tensor("target"))))
+
+
+@aten("binary_cross_entropy_with_logits.default")
+def _with_logits(c: Call) -> str:
+    """softplus(x) - x * target."""
+    if c.given("weight", None) is not None or c.given("pos_weight", None) is not None:
+        raise Refused("it weighs its elements")
+    x = c.tensor()
+    return _reduced(c, c.emit("subtract", c.emit("softplus", x), c.emit("multiply", x, c.tensor("target"))))
+
+
+def _picked(c: Call, logarithms: str) -> str:
+    """The loss of each place: minus the logarithm of the class that is right, and of those that count the mean."""
+    if c.given("weight", None) is not None:
+        raise Refused("it weighs its classes")
+    target = c.tensor("target")
+    axis = min(c.rank(logarithms) - 1, 1)
+    shape = c.type(target).shape
+    places = c.emit("reshape", target, shape=(*shape[:axis], 1, *shape[axis:]))
+    picked = c.emit("reshape", c.emit("gather", logarithms, places, axis=axis), shape=shape)
+    counted = c.emit("not_equal", target, c.filled(int(c.known("ignore_index", -100)), c.type(target).dtype))
+    losses = c.emit("where", counted, c.emit("negative", picked), c.filled(0, c.dtype))
+    if c.known("reduction", _MEAN) != _MEAN:
+        return _reduced(c, losses)
+    axes = tuple(range(len(shape)))
+    return c.emit("divide", c.emit("sum", losses, axes=axes), c.emit("sum", c.emit("cast", counted, dtype=c.dtype), axes=axes))
+
+
+@aten("nll_loss_nd.default", "nll_loss.default", "nll_loss2d.default")
+def _of_logarithms(c: Call) -> str:
+    return _picked(c, c.tensor())
+
+
+@aten("cross_entropy_loss.default")
+def _cross_entropy(c: Call) -> str:
+    if c.known("label_smoothing", 0.0) or c.type(c.tensor("target")).dtype.startswith("float"):
+        raise Refused("its labels are smooth, or probabilities")
+    value = c.tensor()
+    return _picked(c, c.emit("log_softmax", value, axis=min(c.rank(value) - 1, 1)))
