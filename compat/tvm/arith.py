@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from ...ir import ops
 from ...ir.analysis.bounds import symbolic_bounds
+from ...ir.analysis.solved_bound import coefficients_of, solved_bound
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular
 from ...ir.dtype import DType
-from ...ir.expr import Add, Expr, IntImm, Mul, Range, Sub, Var
-from ...ir.visit import free_vars
+from ...ir.expr import Expr, IntImm, Range, Var
 
-__all__ = ["Analyzer", "ConstIntBound", "IntSet", "IntervalSet", "ModularSet", "detect_linear_equation", "neg_inf", "pos_inf"]
+__all__ = ["Analyzer", "ConstIntBound", "IntSet", "IntervalSet", "ModularSet", "deduce_bound", "detect_linear_equation",
+           "neg_inf", "pos_inf"]
 
 ModularSet = Modular
 _NEG_INF, _POS_INF = Var("neg_inf", DType("int64")), Var("pos_inf", DType("int64"))
@@ -62,7 +63,10 @@ class IntSet:
 
     def is_nothing(self) -> bool:
         """Whether it is surely empty."""
-        return _Analyzer().can_prove(self.max_value < self.min_value)
+        if self.min_value is _POS_INF or self.max_value is _NEG_INF:
+            return True
+        open_ended = self.min_value is _NEG_INF or self.max_value is _POS_INF
+        return not open_ended and _Analyzer().can_prove(self.max_value < self.min_value)
 
 
 class IntervalSet(IntSet):
@@ -136,27 +140,20 @@ def detect_linear_equation(expr: Expr, var_list: Sequence[Var]) -> list[Expr]:
     """The coefficient of each variable and then the rest, [c0, c1, ..., base]: expr = c0 * var_list[0] + ... + base. Empty
     where it is no such sum."""
     over = set(var_list)
-    form = _linear(expr, over)
+    form = coefficients_of(expr, over)
     return [] if form is None else [form.get(var, ops.const(0, expr.dtype)) for var in (*var_list, None)]
 
 
-def _linear(node: Expr, over: set[Var]) -> dict[Var | None, Expr] | None:
-    """Coefficients by variable, the rest under None; what is 0 has no entry."""
-    if isinstance(node, Var) and node in over:
-        return {node: ops.const(1, node.dtype)}
-    if over.isdisjoint(free_vars(node)):
-        return {} if isinstance(node, IntImm) and node.value == 0 else {None: node}
-    if not isinstance(node, (Add, Sub, Mul)):
-        return None
-    a, b = _linear(node.a, over), _linear(node.b, over)
-    if a is None or b is None:
-        return None
-    simplify = _Analyzer().simplify
-    if isinstance(node, Mul):
-        if set(a) <= {None}:
-            a, b = b, a
-        factor = b.get(None, ops.const(0, node.dtype))
-        return {var: simplify(value * factor) for var, value in a.items()} if set(b) <= {None} else None
-    zero = ops.const(0, node.dtype)
-    sums = {var: simplify(type(node)(a.get(var, zero), b.get(var, zero))) for var in {**a, **b}}
-    return {var: value for var, value in sums.items() if not (isinstance(value, IntImm) and value.value == 0)}
+def deduce_bound(
+    var: Var, cond: Expr, hint_map: Mapping[Var, IntervalSet], relax_map: Mapping[Var, IntervalSet],
+) -> IntervalSet:
+    """The values of `var` for which the comparison holds, for all values of the variables in relax_map; nothing where there are
+    none, or where it is not linear in `var`. hint_map: what coefficients lie within."""
+    analyzer = Analyzer()
+    for each, domain in {**hint_map, **relax_map}.items():
+        analyzer.bind(each, (_constant(domain.min_value), _constant(domain.max_value)))
+    found = solved_bound(var, cond, analyzer, relax_map)
+    if found is None:
+        return IntervalSet(_POS_INF, _NEG_INF)
+    low, high = found
+    return IntervalSet(_NEG_INF if low is None else low, _POS_INF if high is None else high)

@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from ... import te
+from ...driver.build import build
+from ...ir import ops
+from ...ir.visit import substitute
 from ...runtime import Device
-from .ir import assert_structural_equal as assert_prim_expr_equal
+from .arith import Analyzer
 from .nd import cpu, cuda, device
 from .runtime import enabled as device_enabled
 
 __all__ = [
-    "assert_allclose", "assert_prim_expr_equal", "device_enabled", "enabled_targets", "exclude_targets", "fixture",
+    "assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true",
+    "device_enabled", "enabled_targets", "exclude_targets", "fixture",
     "known_failing_targets", "main", "parameter", "parametrize_targets", "requires_cuda", "requires_gpu", "requires_llvm",
     "requires_package", "requires_x86", "skip_if_32bit", "uses_gpu",
 ]
@@ -29,6 +34,31 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
     actual, desired = np.asanyarray(actual), np.asanyarray(desired)
     assert actual.shape == desired.shape, f"shapes differ: {actual.shape} and {desired.shape}"
     np.testing.assert_allclose(actual, desired, rtol=rtol, atol=atol, verbose=verbose)
+
+
+def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
+    """Raises ValueError where two expressions, or numbers, are not proved to be equal."""
+    left, right = ops.match_types(ops.convert(lhs), rhs)
+    if not Analyzer().can_prove_equal(left, right):
+        raise ValueError(f"not proved to be equal:\n{left}\nand\n{right}")
+
+
+def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> None:
+    """Raises AssertionError where an expression is false for some values of its variables within ranges (of numbers), for which
+    `cond` holds."""
+    condition = ops.truth(bool_expr) if cond is None else ops.logical_or(ops.logical_not(cond), bool_expr)
+    variables = list(vranges)
+
+    def value(*places: Any) -> Any:
+        return substitute(condition, {var: place + vranges[var].begin for var, place in zip(variables, places, strict=True)})
+
+    holds = te.compute([vranges[var].extent for var in variables], value, name="holds")
+    found: np.ndarray[Any, Any] = np.empty([int(vranges[var].extent) for var in variables], "bool")
+    build(te.create_schedule(holds.op), [holds])(found)
+    if not found.all():
+        at = np.argwhere(~found)[0]
+        where = ", ".join(f"{var.name} = {place + int(vranges[var].begin)}" for var, place in zip(variables, at, strict=True))
+        raise AssertionError(f"{bool_expr} is false at {where}")
 
 
 def enabled_targets() -> list[tuple[str, Device]]:

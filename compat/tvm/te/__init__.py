@@ -50,4 +50,14 @@ def decl_tensor_intrin(op: Any, fcompute: Callable[..., Any], *args: Any, **name
         given = fcompute(*buffers)
         return tuple(map(ours, given)) if is_a(given, tuple) else ours(given)
 
-    return _te.decl_tensor_intrin(op, bodies, *args, **named)
+    intrin = _te.decl_tensor_intrin(op, bodies, *args, **named)
+    return replace(intrin, buffers=_Buffers(intrin.buffers))
+
+
+class _Buffers(dict[Any, Any]):
+    """The buffers of an intrinsic by their tensors, and by their numbers."""
+
+    def __missing__(self, key: object) -> Any:
+        if isinstance(key, int):
+            return list(self.values())[key]
+        raise KeyError(key)

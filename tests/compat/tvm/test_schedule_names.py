@@ -122,3 +122,27 @@ def test_loops_of_a_hybrid_schedule_are_called_saved_and_loaded(tmp_path) -> Non
     np.testing.assert_array_equal(result, values * 3)
     with pytest.raises(TypeError, match="takes 2 arguments"):
         loaded(values)
+
+
+def test_bounds_are_deduced_and_expressions_tried() -> None:
+    a, b = te.var("a"), te.var("b")
+    within = tvm.arith.IntervalSet(2, 3)
+    found = tvm.arith.deduce_bound(a, a * 4 + b < 17, {b: within}, {b: within})
+    assert found.max_value.value == 3 and found.min_value is tvm.arith.neg_inf()
+    assert tvm.arith.deduce_bound(a, a + b, {b: within}, {}).is_nothing()
+    tvm.testing.assert_prim_expr_equal((a + b) * 2, b * 2 + a * 2)
+    with pytest.raises(ValueError, match="not proved to be equal"):
+        tvm.testing.assert_prim_expr_equal(a, b)
+    ranges = {a: tvm.ir.Range(0, 5), b: tvm.ir.Range(-3, 3)}
+    tvm.testing.check_bool_expr_is_true(a + b >= 1, ranges, cond=a > 3)
+    with pytest.raises(AssertionError, match="is false at a = 0, b = -3"):
+        tvm.testing.check_bool_expr_is_true(a + b >= -2, ranges)
+
+
+def test_buffers_of_an_intrinsic_have_numbers() -> None:
+    x = te.placeholder((16,), name="x")
+    y = te.compute((16,), lambda i: x[i] + 1, name="y")
+    intrin = te.decl_tensor_intrin(y.op, lambda ins, outs: tvm.tir.call_packed("f", ins[0].data, outs[0].data))
+    assert [intrin.buffers[at].shape[0].value for at in range(2)] == [16, 16]
+    with pytest.raises(KeyError, match="z"):
+        intrin.buffers["z"]
