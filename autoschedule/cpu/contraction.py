@@ -13,19 +13,20 @@ that side are loops around, as are the axes that both sides read. (Springer and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from math import ceil, prod
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ...codegen.machine import Machine
+from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
-from ...ir.ops import const
 from ...te.operation import Operation
+from ..estimate import Estimate, Lines, estimate
 from ..operations import axes_in, contiguous, fixed_extent, is_known, loads_of
 from ..plan import Candidate
+from .contraction_nest import Contraction, Elements, contraction_nest, copied_how, flat, lies_along, read_in_place, size_of
 from .digits import digits_of, in_digits
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
@@ -38,30 +39,15 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["Contraction", "contraction", "contraction_of"]
+__all__ = ["contraction", "contraction_of"]
 
-SIDE_BY_SIDE, TURNED, APART, FAR = 2.0, 4.0, 14.0, 60.0
-"""Cycles that a vector of columns takes to be copied: of elements that lie side by side, along the sum, beside others of the
-columns, or beside those of other panels."""
 LONG_ROW = 64
 """Columns from which on rows of the result need not lie behind each other."""
-LONG = 16
-"""Terms of the innermost loop of a sum from which on the loops around it cost little."""
-MOST_COST = 2.0
-"""How much longer than its multiply-adds a product may take: other sums do not copy."""
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """a: what is read by rows, b: by columns. Axes of the operation: outer are loops around; columns are in the order of the
-    result, and rows where columns are few; else rows are in the order in which a is stored."""
-
-    a: ProducerLoad
-    b: ProducerLoad
-    outer: tuple[IterVar, ...]
-    rows: tuple[IterVar, ...]
-    columns: tuple[IterVar, ...]
-    summed: tuple[IterVar, ...]
+MOST_CHANGED = 2
+"""Of how many tiles other tasks and depths are looked at."""
+DOUBT = 0.4
+"""By how much of their time sums of any form come out slower than estimated, as measured for contractions whose tiles have rows of
+several axes."""
 
 
 def contraction_of(op: Operation) -> Contraction | None:
@@ -89,63 +75,83 @@ def _place_in(load: ProducerLoad, axis: IterVar) -> int:
     return max(at for at, index in enumerate(load.indices) if axis in axes_in(index))
 
 
-def size_of(axes: Sequence[IterVar]) -> int:
-    """How many values several axes of known extents have together."""
-    return prod(map(fixed_extent, axes))
-
-
-def contraction(group: Group, otherwise: Callable[[], None]) -> bool:
-    """Schedules a group whose anchor is one, or else `otherwise`; does nothing and returns False where it is none, or where copying
-    columns would take longer than computing with them."""
-    anchor = group.anchor
+def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], Estimate | None]) -> bool:
+    """Schedules a group whose anchor is one, or else `otherwise`, whose time is asked for where it could be less; does nothing and
+    returns False where it is none."""
     if group.parts:
         return False
-    found = _cheapest(anchor, group.machine)
-    if found is not None:
-        group.choose("contraction", [*_ways(group, found), Candidate("as any sum", otherwise)])
-        return True
-    return _contraction_in_digits(group)
-
-
-def _contraction_in_digits(group: Group) -> bool:
-    """Schedules a group whose anchor is one once its axes are digits; does nothing and returns False where it is none."""
-    digits = digits_of(group.anchor)
-    if not digits:
-        return False
-    with group.s.attempt() as attempt:
-        split = in_digits(group, digits)
-        found = _cheapest(split.anchor, group.machine)
-        if found is None:
-            group.s.undo(attempt)
-            return False
-        group.choose("contraction", list(_ways(split, found, digits)))
+    whole = contraction_of(group.anchor)
+    if whole is None:
+        return _contraction_in_digits(group, time)
+    ways = _ways(group, whole)
+    bound = _least(whole, group.machine)
+    sums = time() if _doubted(bound).seconds < _time_of(ways).seconds else bound
+    group.choose("contraction", [*ways, *([Candidate("as any sum", otherwise, _doubted(sums))] if sums is not None else [])])
     return True
 
 
-def _cheapest(op: Operation, machine: Machine) -> Contraction | None:
-    """The contraction that an operation is, with as many of its columns as cost least; None where that costs too much."""
-    whole = contraction_of(op)
-    if whole is None:
-        return None
-    found = min(_narrower(whole), key=lambda each: _cost(each, machine))
-    return found if _cost(found, machine) <= MOST_COST else None
+def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) -> bool:
+    """Schedules a group whose anchor is one once its axes are digits; does nothing and returns False where it is none, or takes
+    longer than other sums."""
+    digits = digits_of(group.anchor)
+    if not digits:
+        return False
+    sums = time()
+    with group.s.attempt() as attempt:
+        split = in_digits(group, digits)
+        whole = contraction_of(split.anchor)
+        ways = _ways(split, whole, digits) if whole is not None else []
+        if not ways or sums is not None and _doubted(sums).seconds < _time_of(ways).seconds:
+            group.s.undo(attempt)
+            return False
+        group.choose("contraction", ways)
+    return True
 
 
-def _ways(group: Group, found: Contraction, digits: Mapping[int, int] = MappingProxyType({})) -> Iterator[Candidate]:
-    """The ways to compute it. digits: of the axes of the result that the anchor has two of each for, by their places."""
-    product = Product(size_of(found.rows), size_of(found.columns), size_of(found.summed), size_of(found.outer),
-                      group.anchor.output(0).dtype.bits, scattered=True)
-    packed = [way for way in plans(product, group.machine) if way.packed]
-    if len(found.columns) > 1:
-        packed.sort(key=lambda way: _is_full(way, group.machine))
-    for way in packed:
-        yield Candidate(_description(found, way), partial(_apply, group, found, way, digits))
+def _time_of(ways: Sequence[Candidate]) -> Estimate:
+    """That of the first, which takes least."""
+    assert ways[0].estimate is not None
+    return ways[0].estimate
 
 
-def _is_full(way: Plan, machine: Machine) -> bool:
-    """Whether a tile leaves no register for the addresses that a copy of several axes at once keeps in one: LLVM would give them
-    that, and keep a sum in memory."""
-    return way.tile.vectors * (way.tile.rows + 1) + 1 >= machine.registers
+def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingProxyType({})) -> list[Candidate]:
+    """The plans of every narrowing, a tile each, and those that differ from the best of these, all with their times, that of the
+    least first. digits: of the axes of the result that the anchor has two of each for, by their places."""
+    anchor, machine, lines = group.anchor, group.machine, Lines()
+    tiles: list[tuple[Estimate, Contraction, Plan]] = []
+    others: dict[tuple[Contraction, RegisterTile], list[Plan]] = {}
+    elements: dict[Contraction, Elements] = {}
+
+    def timed(each: Contraction, way: Plan) -> tuple[Estimate, Contraction, Plan]:
+        nest = contraction_nest(each, elements[each], way, machine, is_known(source(each.b)))
+        return estimate(nest, machine, lines), each, way
+
+    for each in _narrower(whole):
+        elements[each] = Elements.of(each, anchor)
+        product = Product(size_of(each.rows), size_of(each.columns), size_of(each.summed), size_of(each.outer),
+                          anchor.output(0).dtype.bits, scattered=True)
+        for way in plans(product, machine):
+            if way.packed and (each, way.tile) in others:
+                others[each, way.tile].append(way)
+            elif way.packed:
+                others[each, way.tile] = []
+                tiles.append(timed(each, way))
+    tiles.sort(key=lambda row: row[0].seconds)
+    changed = [timed(each, way) for _, each, tile in tiles[:MOST_CHANGED] for way in others[each, tile.tile]]
+    return [Candidate(_description(each, way), partial(_apply, group, each, way, digits), time)
+            for time, each, way in sorted((*tiles, *changed), key=lambda row: row[0].seconds)]
+
+
+def _least(whole: Contraction, machine: Machine) -> Estimate:
+    """What no schedule takes less than."""
+    terms = prod(map(size_of, (whole.outer, whole.rows, whole.columns, whole.summed)))
+    vectors = terms / machine.lanes(whole.b.dtype.bits) / machine.instructions.fma.rate / machine.cores
+    return Estimate((("fma throughput", vectors / machine.clock / 1e9),))
+
+
+def _doubted(time: Estimate) -> Estimate:
+    """The time of sums beside that of products of matrices, whose loops come out as they are estimated more often."""
+    return Estimate((*time.parts, ("what is not foreseen", DOUBT * time.seconds)))
 
 
 def _description(found: Contraction, way: Plan) -> str:
@@ -158,15 +164,14 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     s, anchor = group.s, group.anchor
     sums = result_of(group, chosen)
     panel, panel_axes = _copied(group, sums, found.b)
-    along = _lies_along(found)
-    in_place = along or not chosen.depth and found.summed[-1] in contiguous(found.a) and size_of(found.summed[-1:]) >= LONG
+    along, in_place = lies_along(found), read_in_place(found, chosen)
     rows, row_axes = (None, []) if in_place else _copied(group, sums, found.a)
     order = [anchor.axis.index(axis) for axis in found.outer]
     across = [[anchor.axis.index(axis) for axis in axes] for axes in (found.rows, found.columns)]
     extents = [fixed_extent(axis) for axis in anchor.axis]
 
     def places(*at: Expr) -> list[Expr]:
-        return [*(at[place] for place in order), *(_flat([(at[place], extents[place]) for place in several]) for several in across)]
+        return [*(at[place] for place in order), *(flat([(at[place], extents[place]) for place in several]) for several in across)]
 
     if [[place] for place in range(len(extents))] != [*([place] for place in order), *across]:
         sums.transform_layout(places)
@@ -196,32 +201,6 @@ def _narrower(whole: Contraction) -> Iterator[Contraction]:
         yield replace(whole, columns=whole.columns[count:], outer=(*whole.outer, *whole.columns[:count]))
 
 
-def _cost(found: Contraction, machine: Machine) -> float:
-    """How much longer the columns take than multiply-adds of whole vectors alone would."""
-    lanes, size = machine.lanes(found.b.dtype.bits), size_of(found.columns)
-    beside = contiguous(found.b)
-    if found.columns[-1] in beside and (len(found.columns) == 1 or found.b.indices[-len(found.columns):] == found.columns):
-        copied = SIDE_BY_SIDE
-    else:
-        copied = TURNED if found.summed[-1] in beside else APART if beside.isdisjoint(found.outer) else FAR
-    return ceil(size / lanes) * lanes / size * (1 + copied * machine.fma_rate / size_of(found.rows))
-
-
-def _lies_along(found: Contraction) -> bool:
-    """Whether the elements of a row lie side by side, in the order in which they are summed up, and rows behind each other."""
-    indices = found.a.indices
-    last = len(found.summed) + (len(found.rows) if len(found.rows) > 1 else 0)
-    return indices[len(indices) - last:] == (*(found.rows if len(found.rows) > 1 else ()), *found.summed)
-
-
-def _flat(digits: Sequence[tuple[Expr, int]]) -> Expr:
-    """The number that indices make, each with its extent."""
-    number = const(0, "int32") if not digits else digits[0][0]
-    for index, extent in digits[1:]:
-        number = number * extent + index
-    return number
-
-
 def _copied(group: Group, sums: Stage, load: ProducerLoad) -> tuple[Stage, list[IterVar]]:
     """A copy of one side by what is read at each of the sum's axes, and those of the anchor's axes that it has; it has none that
     the sum, being a copy itself, knows to be of one value."""
@@ -243,7 +222,7 @@ def _panels(
 
     def places(*at: Expr) -> list[Expr]:
         index = dict(zip(axes, at, strict=True))
-        number = _flat([(index[axis], fixed_extent(axis)) for axis in along if axis in index])
+        number = flat([(index[axis], fixed_extent(axis)) for axis in along if axis in index])
         return [*(index[axis] for axis in found.outer if axis in index), number // width,
                 *(index[axis] for axis in found.summed if axis in index), number % width]
 
@@ -251,9 +230,13 @@ def _panels(
     assert moved is not None
     lane = moved[-1]
     lanes = group.machine.lanes(load.dtype.bits)
-    if load.indices[-1] is found.summed[-1] and width % lanes == 0:  # loaded along the sum, and turned in registers
+    how = copied_how(load, along, found.summed, width, lanes)
+    if how == "turned":
         steps, step = stage.split(moved[-2], factor=lanes)
         vectors, lane = stage.split(lane, factor=lanes)
         stage.reorder(steps, vectors, step, lane)
         stage.unroll(step)
-    stage.vectorize(lane)
+    if how == "apart":  # one by one: what a lane's place takes to find is found before the loops over the sum
+        stage.unroll(lane)
+    else:
+        stage.vectorize(lane)

@@ -24,7 +24,7 @@ from .contraction import contraction
 from .in_order import rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
-from .sums import sums
+from .sums import sums, time_of_sums
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -44,7 +44,7 @@ def reduction(group: Group) -> None:
     if reads_once(group):
         reduce(group)
         return
-    if not contraction(group, partial(_other_sums, group)):
+    if not contraction(group, partial(_other_sums, group), partial(time_of_sums, group)):
         _other_sums(group)
 
 

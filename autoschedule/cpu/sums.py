@@ -42,7 +42,7 @@ from .transposes import expanded, loads_in
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["sums"]
+__all__ = ["sums", "time_of_sums"]
 
 MOST_BODIES = 32
 """Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
@@ -52,6 +52,8 @@ WORSE, MOST_WAYS, MOST_COPIED = 2.0, 24, 12
 """How many operations more than the fewest a plan may take that is considered; how many plans are, and of those that copy."""
 MOST_IN_PLACE = 4
 """Of those that copy, how many are considered without their copies too."""
+MOST_ASKED = 6
+"""How many are where the rule for contractions asks how long sums would take."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does."""
 
@@ -73,6 +75,16 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
         found = _plans(group, terms)
     group.choose("sums", _ways(group, terms, found))
     return True
+
+
+def time_of_sums(group: Group) -> Estimate | None:
+    """About how long the best of the plans takes, with what is read as if it were stored; None where there is none."""
+    terms = _terms(group, group.anchor)
+    found = _plans(group, terms) if terms is not None else []
+    if terms is None or not found:
+        return None
+    found.sort(key=lambda plan: plan.cost)
+    return min(_estimates(group, terms, found[:MOST_ASKED]), key=lambda time: time.seconds)
 
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:

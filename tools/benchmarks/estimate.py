@@ -1,7 +1,8 @@
 """What the estimate of schedules is worth: the candidates that rules choose from, measured beside what they were estimated at.
 
     python -m tools.benchmarks.estimate                         every program, every candidate
-    python -m tools.benchmarks.estimate conv --candidates 8     programs whose name contains a word, the first candidates of each
+    python -m tools.benchmarks.estimate conv --candidates 8     programs whose name contains a word, eight candidates of each, from
+                                                                the choice to the one of which least is expected
     python -m tools.benchmarks.estimate --out FOLDER            where the picture goes, FOLDER/estimate.svg (default: out)
 
 For each program: Spearman's rank correlation of estimates and times, how far the choice is from the best of the candidates, and
@@ -25,9 +26,9 @@ import numpy as np
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import scheduler
-from tilewright.autoschedule.plan import Candidate, Plan
+from tilewright.autoschedule.plan import Candidate, Plan, cheapest
 
-__all__ = ["PICTURE", "PROGRAMS", "Measured", "main", "measure", "picture", "rank_correlation"]
+__all__ = ["PICTURE", "PROGRAMS", "Measured", "main", "measure", "picture", "rank_correlation", "spread"]
 
 Program = Callable[[], tuple[list[te.Tensor], te.Tensor]]
 PICTURE = "estimate.svg"
@@ -169,30 +170,35 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def measure(name: str, program: Program, most: int, rounds: int = ROUNDS) -> Measured | None:
-    """The first `most` candidates of the one decision about a program; None where there is nothing to choose."""
+    """`most` candidates of the first decision about a program, from the choice to the one of which least is expected; None where
+    there is nothing to choose."""
     given, out = program()
-    plan = scheduler.schedule(out).plan
-    count = min(max(len(row.candidates) for row in plan), most)
-    if count < 2:
+    decision = scheduler.schedule(out).decisions[0]
+    times = [np.inf if estimate is None else estimate.seconds for _, estimate in decision.candidates]
+    order = sorted(range(len(times)), key=lambda at: (at != decision.chosen, times[at]))
+    if len(order) < 2:
         return None
-    chosen, plans = 0, list[Plan]()
+    plans = list[Plan]()
     kernels: list[Callable[[], object]] = []
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal([int(str(extent)) for extent in tensor.shape], "float32") for tensor in given]
     result = np.empty([int(str(extent)) for extent in out.shape], "float32")
-    for at in range(count):
-        def take(_: str, candidates: Sequence[Candidate], at: int = at) -> int:
-            return min(at, len(candidates) - 1)
+    for at in spread(order, most):
+        def take(name: str, candidates: Sequence[Candidate], at: int = at) -> int:
+            return at if name == f"{decision.rule} of {decision.anchor}" else cheapest(name, candidates)
 
         s = scheduler.schedule(out, chooser=take)
         kernel = tw.build(s, [*given, out], name="candidate")
         kernels.append(lambda kernel=kernel: kernel(*arrays, result))
         plans.append(s.plan)
-    chosen = next(row.chosen for row in plan if len(row.candidates) >= count)
-    times = _times(kernels, rounds)
-    decisions = [next(row for row in plan if len(row.candidates) >= count) for plan in plans]
-    rows = list(zip(decisions, times, strict=True))
-    return Measured(name, tuple((row.description, row.seconds or 0.0, seconds) for row, seconds in rows), min(chosen, count - 1))
+    rows = zip((plan[0] for plan in plans), _times(kernels, rounds), strict=True)  # those that nothing is estimated of are left out
+    return Measured(name, tuple((row.description, row.seconds, seconds) for row, seconds in rows if row.seconds), 0)
+
+
+def spread(items: Sequence[int], most: int) -> list[int]:
+    """So many of these, the first and the last included."""
+    steps = max(most - 1, 1)
+    return list(items) if len(items) <= most else [items[round(at * (len(items) - 1) / steps)] for at in range(most)]
 
 
 def _times(kernels: Sequence[Callable[[], object]], rounds: int) -> list[float]:

@@ -1,0 +1,216 @@
+"""The loops of a contraction as a product of matrices, as a nest to estimate before anything is scheduled.
+
+    rows of A copied, by tiles                    unless they are read where they lie
+    for outer, some rows, some panels (tasks):
+      for panels:
+        columns of B copied, one panel
+        for tiles of rows:
+          for the sum:  body: a multiply-add for each vector of the tile
+          store the tile
+
+Loops over rows and over columns are those of the operation's own axes, the last of which a tile takes whole or in part, so that
+what each access touches is told from its own indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, log2, prod
+
+from ...codegen.machine import Machine
+from ...ir.analysis.footprint import Access
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
+from ...ir.ops import const
+from ...te.operation import Operation
+from ..estimate import Body, Nest
+from ..instructions import pieces
+from ..operations import contiguous, fixed_extent
+from .gemm_plan import Plan
+from .packs import axes_of
+from .sum_nest import stored_by
+
+__all__ = ["Contraction", "Elements", "contraction_nest", "copied_how", "flat", "lies_along", "read_in_place", "size_of"]
+
+LONG = 16
+"""Terms of the innermost loop of a sum from which on the loops around it cost little."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """a: what is read by rows, b: by columns. Axes of the operation: outer are loops around; columns are in the order of the
+    result, and rows where columns are few; else rows are in the order in which a is stored."""
+
+    a: ProducerLoad
+    b: ProducerLoad
+    outer: tuple[IterVar, ...]
+    rows: tuple[IterVar, ...]
+    columns: tuple[IterVar, ...]
+    summed: tuple[IterVar, ...]
+
+
+def size_of(axes: Sequence[IterVar]) -> int:
+    """How many values several axes of known extents have together."""
+    return prod(map(fixed_extent, axes))
+
+
+def lies_along(found: Contraction) -> bool:
+    """Whether the elements of a row lie side by side, in the order in which they are summed up, and rows behind each other."""
+    indices = found.a.indices
+    last = len(found.summed) + (len(found.rows) if len(found.rows) > 1 else 0)
+    return indices[len(indices) - last:] == (*(found.rows if len(found.rows) > 1 else ()), *found.summed)
+
+
+def read_in_place(found: Contraction, way: Plan) -> bool:
+    """Whether rows are read where they lie."""
+    return lies_along(found) or (
+        not way.depth and found.summed[-1] in contiguous(found.a) and fixed_extent(found.summed[-1]) >= LONG)
+
+
+def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[IterVar], width: int, lanes: int) -> str:
+    """How `width` neighbours `along` these axes come into a panel: "beside" each other as they lie; "turned", loaded along the sum
+    and turned in registers; or "apart", one by one."""
+    inner = tuple(axis for axis in along if axis in axes_of(load))
+    if inner and inner[-1] in contiguous(load) and (len(inner) == 1 or load.indices[-len(inner):] == inner):
+        return "beside"
+    return "turned" if load.indices[-1] is summed[-1] and width % lanes == 0 else "apart"
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows or columns in tiles: the loops over tiles, the outermost first, each axis with its iterations; about how many
+    values of each axis one tile has, and how many in all."""
+
+    loops: tuple[tuple[IterVar, int], ...]
+    tile: Mapping[IterVar, int]
+    size: int
+
+    @staticmethod
+    def of(axes: Sequence[IterVar], size: int) -> Side:
+        """That of several axes, which are one for the tiles."""
+        tiles, left = ceil(size_of(axes) / size), size
+        loops: list[tuple[IterVar, int]] = []
+        tile: dict[IterVar, int] = {}
+        for axis in reversed(axes):
+            extent = fixed_extent(axis)
+            trips = max(round(extent / left), 1)
+            tile[axis] = ceil(extent / trips)  # so that all tiles have all of it
+            if left < extent:
+                loops.insert(0, (axis, trips))
+            left = ceil(left / extent)
+        (first, _), *others = loops or [(axes[0], 1)]
+        return Side(((first, ceil(tiles / prod(trips for _, trips in others))), *others), tile, size)
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """What a contraction touches, at its own axes: of both tensors, of the panels that are copies of them, and of the result."""
+
+    a: Access
+    b: Access
+    rows: Access
+    columns: Access
+    stored: Access
+
+    @staticmethod
+    def of(found: Contraction, op: Operation) -> Elements:
+        """Those of an operation that is one."""
+        panels = _panel(found.a, found.rows, found), _panel(found.b, found.columns, found)
+        return Elements(_source(found.a), _source(found.b), *panels, stored_by(op.output(0), op.axis))
+
+
+def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine: Machine, known: bool) -> Nest:
+    """The nest of a contraction under a plan, with its copies. known: columns are copied when the kernel is built."""
+    lanes, in_place = machine.lanes(found.b.dtype.bits), read_in_place(found, way)
+    rows, columns = Side.of(found.rows, way.tile.rows), Side.of(found.columns, way.tile.columns)
+    parts = [ceil(ceil(size_of(found.rows) / way.tile.rows) / max(way.row_tiles, 1)),
+             ceil(ceil(size_of(found.columns) / way.tile.columns) / max(way.panels, 1))]
+    inner = (*rows.tile.items(), *columns.tile.items())
+    accesses = elements.a if in_place else elements.rows, elements.columns
+    last, depth = found.summed[-1], size_of(found.summed)
+    if in_place and not lies_along(found):
+        summed = [(axis, fixed_extent(axis)) for axis in found.summed]
+    else:  # one loop over all of them
+        summed = [(last, ceil(depth / way.depth)), (last, way.depth)] if way.depth else [(last, depth)]
+
+    def panels(number: int, wide: int) -> Nest:
+        """So many of these columns each, in the loops that are not of tasks. Where columns are of several axes, LLVM keeps the
+        addresses of their copy in a vector, and one of the sums in memory if the tile leaves no register."""
+        vectors = ceil(wide / lanes)
+        fma = way.tile.rows * vectors
+        spilled = int(len(found.columns) > 1 and vectors * (way.tile.rows + 1) + 1 >= machine.registers)
+        count = {"fma": fma, "load": way.tile.rows + vectors + spilled, "store": spilled}
+        body = Body(count, accesses, inner, ("fma", 1), spilled)
+        end: tuple[Nest | Body, ...] = (Body({"store": way.tile.rows * pieces(wide, lanes, machine)}, (elements.stored,), inner),)
+        if way.depth:  # sums are added to a panel of results
+            end = (_nested((Body({"load": fma, "store": fma}, (), inner),), summed[:1]), *end)
+        tiles = _nested((_nested((body,), summed), *end), _in_parts(rows.loops, parts[0]))
+        copying = () if known else (_copying(found.b, elements.b, elements.columns, columns, found, found.columns, machine),)
+        (axis, trips), *others = _in_parts(columns.loops, parts[1])
+        return _nested((*copying, tiles), ((axis, min(trips, number)), *others))
+
+    whole, rest = divmod(size_of(found.columns), way.tile.columns)
+    nests: tuple[Nest | Body, ...] = (panels(whole + 1, way.tile.columns),)
+    if rest and parts[1] == 1 and len(columns.loops) == 1:  # the last panel is narrower
+        nests = (*((panels(whole, way.tile.columns),) if whole else ()), panels(1, rest))
+    tasks = [*((axis, fixed_extent(axis)) for axis in found.outer), (found.rows[0], parts[0]), (found.columns[0], parts[1])]
+    for axis, trips in reversed(tasks):
+        if trips > 1:
+            nests = (Nest(axis, trips, nests, way.parallel),)
+    if not in_place:
+        outer = [(axis, fixed_extent(axis)) for axis in found.outer if elements.a.step(axis)]
+        copying = _copying(found.a, elements.a, elements.rows, rows, found, found.rows, machine)
+        copies = _nested((copying,), (*outer, *rows.loops))
+        nests = (Nest(copies.axis, copies.trips, copies.body, way.parallel), *nests)
+    return Nest(None, 1, nests)
+
+
+def _in_parts(loops: Sequence[tuple[IterVar, int]], parts: int) -> tuple[tuple[IterVar, int], ...]:
+    """The loops over the tiles of one of so many parts."""
+    (axis, trips), *others = loops
+    return (axis, ceil(trips / parts)), *others
+
+
+def _nested(parts: tuple[Nest | Body, ...], loops: Sequence[tuple[Var, int]]) -> Nest:
+    """Loops around what runs one after the other."""
+    for axis, trips in reversed(loops):
+        parts = (Nest(axis, trips, parts),)
+    (nest,) = parts
+    assert isinstance(nest, Nest)
+    return nest
+
+
+def _source(load: ProducerLoad) -> Access:
+    return Access(load.producer, load.indices, tuple(extent.value for extent in load.producer.shape if isinstance(extent, IntImm)))
+
+
+def _panel(load: ProducerLoad, own: Sequence[IterVar], found: Contraction) -> Access:
+    """An element of the copy: panels are rows of it, which is as many bytes, and the axes of the sum are one."""
+    axes = axes_of(load)
+    data = [axis for axis in (*found.outer, *own) if axis in axes]
+    summed = flat([(axis, fixed_extent(axis)) for axis in found.summed])
+    return Access(load.producer, (*data, summed), (*map(fixed_extent, data), size_of(found.summed)))
+
+
+def _copying(load: ProducerLoad, source: Access, panel: Access, side: Side, found: Contraction, own: Sequence[IterVar],
+             machine: Machine) -> Nest:
+    """The loops that copy one panel, of as many values along `own` as its tile has."""
+    lanes, width = machine.lanes(load.dtype.bits), side.size
+    how = copied_how(load, own, found.summed, width, lanes)
+    loops = [(axis, fixed_extent(axis)) for axis in found.summed]
+    inner: dict[Var, int] = {**side.tile}
+    number = float(pieces(width, lanes, machine) if how == "beside" else width)
+    count = {"load": number, "store": number}
+    if how == "turned":
+        axis, extent = loops[-1]
+        loops[-1], inner[axis] = (axis, ceil(extent / lanes)), lanes
+        count["shuffle"] = width * log2(lanes)
+    written = Access(panel.array, panel.indices, panel.shape, stored=True)
+    return _nested((Body(count, (source, written), tuple(inner.items())),), loops)
+
+
+def flat(digits: Sequence[tuple[Expr, int]]) -> Expr:
+    """The number that indices make, each with its extent."""
+    number = const(0, "int32") if not digits else digits[0][0]
+    for index, extent in digits[1:]:
+        number = number * extent + index
+    return number
