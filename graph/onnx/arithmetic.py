@@ -141,6 +141,14 @@ def _cast(c: Context) -> str:
     return c.cast(c[0], dtype)
 
 
+@converts("BitCast")
+def _bitcast(c: Context) -> str:
+    dtype = dtype_named(c.attribute("to"))
+    if "bool" in (dtype, c.type(0).dtype) and dtype != c.type(0).dtype:
+        raise Refused("bools have no bits of their own")
+    return c.emit("bitcast", c[0], dtype=dtype)
+
+
 _REDUCED = {
     "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min", "ReduceL1": "sum",
     "ReduceL2": "sum", "ReduceSumSquare": "sum", "ReduceLogSum": "sum", "ReduceLogSumExp": "sum",

@@ -257,15 +257,6 @@ def _space_to_depth(c: Context) -> str:
     return c.reshape(c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, channels * block ** 2, high // block, wide // block))
 
 
-@converts("Compress")
-def _compress(c: Context) -> str:
-    kept = np.flatnonzero(c.array(1))
-    axis = c.attribute("axis")
-    if axis is None:
-        return c.emit("take", c.reshape(c[0], (int(np.prod(c.static(0))),)), c.constant(kept), axis=0)
-    return c.emit("take", c[0], c.constant(kept), axis=c.axis())
-
-
 @converts("Dropout")
 def _dropout(c: Context) -> Sequence[str]:
     training = c.has(2) and bool(c.array(2).reshape(-1)[0])

@@ -125,6 +125,16 @@ def _cast(x: Any, *, dtype: str) -> Any:
     return topi.cast(x, dtype)
 
 
+def _viewed(x: Any, *, dtype: str) -> Any:
+    return x.view(array_dtype(dtype))
+
+
+@operator("bitcast", _viewed, "elementwise")
+def _bitcast(x: Any, *, dtype: str) -> Any:
+    """The bits of x as a dtype of the same width."""
+    return topi.reinterpret(x, dtype)
+
+
 def _clipped(x: NDArray[Any], *, low: float, high: float) -> Any:
     return np.clip(x, low, high)
 

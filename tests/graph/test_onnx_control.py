@@ -168,3 +168,57 @@ def test_an_open_graph_is_exported_for_values_of_its_inputs(tmp_path: Path) -> N
     assert isinstance(g, tw.graph.OpenGraph)
     closed = g.closed(floats(2, 3), np.asarray([3, 2]))
     assert closed.export(tmp_path / "libnet.so")[0].name == "libnet.so"
+
+
+def test_what_is_not_zero_is_counted_when_the_model_runs() -> None:
+    proto = model("y = NonZero(x) z = Transpose(y)", "float[2, 3] x", "int64[k, 2] z")
+    g = check(proto, *({"x": np.array(rows, "float32")} for rows in ([[0, 1, 2], [3, 0, 0]], [[0, 0, 0], [0, 0, 7]])))
+    assert isinstance(g, tw.graph.OpenGraph)
+    with pytest.raises(tw.ExportError, match="values that it computes"):
+        g.export("libnet.so")
+    assert g.run(np.zeros((2, 3), "float32"))[0].shape == (0, 2)
+
+
+def test_boxes_that_overlap_a_better_one_are_left_out() -> None:
+    proto = model("""most = Constant <value = int64 {3}> () overlap = Constant <value = float {0.5}> ()
+        least = Constant <value = float {0.1}> () y = NonMaxSuppression(boxes, scores, most, overlap, least)""",
+                  "float[2, 7, 4] boxes, float[2, 2, 7] scores", "int64[k, 3] y", 11)
+    m = tw.build(tw.graph.from_onnx(proto))
+    random = np.random.default_rng(0)
+    for _ in range(2):
+        corner = random.random((2, 7, 2))
+        boxes = np.concatenate([corner, corner + random.random((2, 7, 2))], 2).astype("float32")
+        scores = random.random((2, 2, 7)).astype("float32")
+        np.testing.assert_array_equal(m(boxes, scores), suppressed(boxes, scores, 3, 0.5, 0.1))
+
+
+def suppressed(boxes: np.ndarray, scores: np.ndarray, most: int, overlap: float, least: float) -> np.ndarray:
+    kept: list[tuple[int, int, int]] = []
+    for batch, kind in np.ndindex(scores.shape[:2]):
+        mine: list[int] = []
+        for at in np.argsort(-scores[batch, kind]):
+            a = boxes[batch, at]
+            areas = [(a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod() for b in boxes[batch, mine]]
+            shared = [np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0).prod() for b in boxes[batch, mine]]
+            if len(mine) < most and scores[batch, kind, at] > least and all(
+                    one / (both - one) <= overlap for one, both in zip(shared, areas, strict=True)):
+                mine.append(int(at))
+        kept += [(batch, kind, at) for at in mine]
+    return np.array(kept, "int64").reshape(-1, 3)
+
+
+def test_attention_with_groups_of_heads_a_mask_and_a_past() -> None:
+    proto = model("y, pk, pv = Attention <is_causal = 1, softcap = 2.0> (q, k, v, mask, past_k, past_v)",
+                  "float[2, 4, 3, 5] q, float[2, 2, 3, 5] k, float[2, 2, 3, 5] v, bool[3, 5] mask, float[2, 2, 2, 5] past_k, "
+                  "float[2, 2, 2, 5] past_v", "float[2, 4, 3, 5] y, float[2, 2, 5, 5] pk, float[2, 2, 5, 5] pv", 24)
+    random = np.random.default_rng(1)
+    q, k, v, past_k, past_v = (random.standard_normal(shape).astype("float32") for shape in (
+        (2, 4, 3, 5), (2, 2, 3, 5), (2, 2, 3, 5), (2, 2, 2, 5), (2, 2, 2, 5)))
+    mask = np.array([[0, 0, 0, 0, 0], [1, 0, 1, 1, 1], [1, 1, 1, 0, 1]], bool)
+    y, whole_k, whole_v = tw.build(tw.graph.from_onnx(proto))(q, k, v, mask, past_k, past_v)
+    np.testing.assert_array_equal(whole_k, np.concatenate([past_k, k], 2))
+    scores = 2 * np.tanh(q @ whole_k.repeat(2, 1).swapaxes(2, 3) / np.sqrt(5) / 2)
+    scores = np.where(mask & np.tri(3, 5, 2, dtype=bool), scores, -np.inf)
+    chances = np.exp(scores) / np.maximum(np.exp(scores).sum(-1, keepdims=True), 1e-30)
+    np.testing.assert_allclose(y, chances @ whole_v.repeat(2, 1), rtol=1e-4, atol=1e-5)
+    assert not y[:, :, 0].any()                                                       # it sees nothing

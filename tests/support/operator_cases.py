@@ -75,6 +75,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("tile", [floats(2, 3)], {"repeats": (2, 1)}),
     ("concat", [floats(2, 3), floats(2, 1), floats(2, 4)], {"axis": 1}),
     ("stack", [floats(2, 3), floats(2, 3)], {"axis": -1}),
+    ("bitcast", [integers(3, 5, dtype="int32")], {"dtype": "uint32"}),
     ("flip", [floats(3, 1, 5)], {"axis": -1}),
     ("split", [floats(2, 7)], {"sizes": (3, 4), "axis": 1}),
     ("split", [floats(2, 7)], {"sizes": (7, 0), "axis": 1}),

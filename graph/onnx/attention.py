@@ -1,0 +1,126 @@
+"""ONNX's attention, with masks, caches and groups of heads, as products and a softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..conversion import Refused
+from ..types import Extent
+from .context import Context, converts
+from .package import dtype_named
+
+__all__: list[str] = []
+
+
+def _heads(c: Context, at: int, count: int) -> str:
+    """An input as (batch, heads, length, depth)."""
+    if c.rank(at) == 4:
+        return c[at]
+    batch, length, width = c.type(at).shape
+    if not isinstance(width, int) or count < 1 or width % count:
+        raise Refused(f"{width} columns are not {count} heads")
+    return c.emit("transpose", c.reshape(c[at], (batch, length, count, width // count)), axes=(0, 2, 1, 3))
+
+
+@converts("Attention")
+def _attention(c: Context) -> Sequence[str]:
+    heads = int(c.attribute("q_num_heads", 0)), int(c.attribute("kv_num_heads", 0))
+    q, k, v = _heads(c, 0, heads[0]), _heads(c, 1, heads[1]), _heads(c, 2, heads[1])
+    past: Extent = 0
+    if c.has(4):
+        past = c.type(4).shape[2]
+        k, v = c.emit("concat", c[4], k, axis=2), c.emit("concat", c[5], v, axis=2)
+    dtype, whole = c.type(0).dtype, c.type(0)
+    wide = dtype if dtype in ("float32", "float64") else "float32"
+    depth, causal = c.type(q).shape[3], bool(c.attribute("is_causal", 0))
+    if not isinstance(depth, int):
+        raise Refused("how long its vectors are is not known")
+    scale = float(c.attribute("scale", 0.0)) or 1 / np.sqrt(max(depth, 1))
+    cap, mode = float(c.attribute("softcap", 0.0)), int(c.attribute("qk_matmul_output_mode", 0))
+    windows = int(c.attribute("left_window_size", -1)), int(c.attribute("right_window_size", -1))
+    plain = not (cap or c.has(3) or c.has(4) or c.has(6) or c.outputs > 3 or max(windows) >= 0) and wide == dtype
+    if plain and c.type(q).shape[1] == c.type(k).shape[1]:
+        c.attribute("softmax_precision")
+        y = c.emit("attention", q, k, v, scale=scale, causal=causal)
+        return _results(c, y, k, v, "", len(whole.shape) == 3)
+    scores = c.emit("multiply", _times(c, c.cast(q, wide), c.cast(k, wide), True), c.constant(np.asarray(scale, wide)))
+    stages = [scores]
+    if cap:
+        capped = c.emit("tanh", c.emit("divide", scores, c.constant(np.asarray(cap, wide))))
+        scores = c.emit("multiply", capped, c.constant(np.asarray(cap, wide)))
+    stages.append(scores)
+    scores, masked = _masked(c, scores, past, causal, windows)
+    stages.append(scores)
+    precision = c.attribute("softmax_precision")
+    kind = wide if precision is None else dtype_named(int(precision))
+    chances = c.cast(_softmax(c, c.cast(scores, kind), masked), wide)
+    stages.append(chances)
+    y = c.cast(_times(c, chances, c.cast(v, wide), False), dtype)
+    return _results(c, y, k, v, c.cast(stages[mode], dtype) if c.outputs > 3 else "", len(whole.shape) == 3)
+
+
+def _results(c: Context, y: str, k: str, v: str, scores: str, flat: bool) -> Sequence[str]:
+    if flat:
+        batch, heads, length, width = c.type(y).shape
+        y = c.reshape(c.emit("transpose", y, axes=(0, 2, 1, 3)), (batch, length, int(heads) * int(width)))
+    return [y, k, v, scores][:c.outputs]
+
+
+def _times(c: Context, a: str, b: str, transposed: bool) -> str:
+    """The product of each head of a with the head of b that its group shares."""
+    batch, heads, length, width = c.type(a).shape
+    shared = c.type(b).shape[1]
+    if heads == shared:
+        return c.emit("matmul", a, b, transpose_b=transposed)
+    groups = int(heads) // int(shared)
+    rows: Extent = groups * length if isinstance(length, int) else f"({length}) * {groups}"
+    product = c.emit("matmul", c.reshape(a, (batch, shared, rows, width)), b, transpose_b=transposed)
+    return c.reshape(product, (batch, heads, length, c.type(product).shape[3]))
+
+
+def _masked(c: Context, scores: str, past: Extent, causal: bool, windows: tuple[int, int]) -> tuple[str, bool]:
+    """The scores with the mask, and -inf where a query does not see a key; whether there are such places."""
+    batch, _, queries, keys = c.type(scores).shape
+    nothing = c.constant(-np.inf, scores)
+    masked = causal or max(windows) >= 0 or c.has(3) or c.has(6)
+    if c.has(3):
+        mask = c[3]
+        covered = c.type(mask).shape[-1]
+        missing = keys - covered if isinstance(keys, int) and isinstance(covered, int) else 0
+        is_bool = c.type(mask).dtype == "bool"
+        if not is_bool:
+            mask = c.cast(mask, c.type(scores).dtype)
+        if missing:
+            rank = c.rank(mask)
+            mask = c.emit("pad", mask, before=(0,) * rank, after=(0,) * (rank - 1) + (missing,), value=0 if is_bool else -np.inf)
+        scores = c.emit("where", mask, scores, nothing) if is_bool else c.emit("add", scores, mask)
+    if not (causal or max(windows) >= 0 or c.has(6)):
+        return scores, masked
+    if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
+        raise Refused("what its queries see depends on lengths that are not known")
+    query, key = c.constant(np.arange(queries)[:, None]), c.constant(np.arange(keys)[None, :])
+    position = c.emit("add", query, c.constant(np.asarray(past)))
+    if c.has(6):
+        valid = c.reshape(c.cast(c[6], "int64"), (batch, 1, 1, 1))
+        scores = c.emit("where", c.emit("less", key, valid), scores, nothing)
+        position = c.emit("add", query, c.emit("subtract", valid, c.constant(np.asarray(queries))))
+    left, right = windows[0], 0 if causal else windows[1]
+    if right >= 0:
+        seen = c.emit("less_equal", key, c.emit("add", position, c.constant(np.asarray(right))))
+        scores = c.emit("where", seen, scores, nothing)
+    if left >= 0:
+        seen = c.emit("greater_equal", key, c.emit("subtract", position, c.constant(np.asarray(left))))
+        scores = c.emit("where", seen, scores, nothing)
+    return scores, masked
+
+
+def _softmax(c: Context, scores: str, masked: bool) -> str:
+    """The softmax over keys; 0 for a query that sees none."""
+    if not masked:
+        return c.emit("softmax", scores, axis=-1)
+    top = c.emit("max", scores, axes=(3,), keepdims=True)
+    none = c.emit("equal", top, c.constant(-np.inf, top))
+    safe = c.emit("where", none, c.constant(0, scores), scores)
+    return c.emit("where", none, c.constant(0, scores), c.emit("softmax", safe, axis=-1))
