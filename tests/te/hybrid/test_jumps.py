@@ -228,3 +228,21 @@ def test_loops_that_cannot_be_left(script: object, match: str) -> None:
 def test_an_early_return_gives_what_the_last_one_gives() -> None:
     with pytest.raises(tw.TensorExpressionError, match=r"(?s)TW0156.*gives something else.*fix: return \(?b, c"):
         another_result(te.placeholder((8,), name="a"))
+
+
+def test_a_builder_makes_loops_without_an_end_too() -> None:
+    def doubled_until(ins: list, outs: list) -> object:
+        ib = tw.ir_builder()
+        source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 5, "i") as i:
+            result[i] = source[i]
+            with ib.while_loop(result[i] < 100):
+                result[i] = result[i] * 2
+        return ib.get()
+
+    A = te.placeholder((5,), "int32", "A")
+    B = te.extern((5,), [A], doubled_until, name="B", dtype="int32")
+    a, b = np.array([1, 3, 99, 100, 50], "int32"), np.zeros(5, "int32")
+    for target in ("llvm", "interpret"):
+        tw.build(te.create_schedule(B.op), [A, B], target=target)(a, b)
+        assert b.tolist() == [128, 192, 198, 100, 100]
