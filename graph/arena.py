@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeVar
 
+from ..ir import ops
 from ..ir.expr import Expr
 
 __all__ = ["ALIGNMENT", "Lifetime", "Size", "open_places", "places"]
@@ -53,6 +54,7 @@ def open_places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, Size], Size]:
     for part in parts.values():
         of = next(iter(part.values())).of
         within, size = places(part)
+        of = None if of is None else ops.maximum(of, 0)         # of sizes that cannot be, nothing lies before the beginning
         offsets |= {name: begin + at if of is None else begin + of * at for name, at in within.items()}
         begin = begin + size if of is None else begin + of * size
     return offsets, begin

@@ -9,11 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import te, topi
+from ...ir import ops
+from ...ir.arith.analyzer import simplify
+from ...ir.expr import IntImm
+from ...te.shape import same_extent
 from ...topi.transform import injective
 from ..types import extents
 from .row import operator
 
 __all__: list[str] = []
+
+_NO_END = 1 << 30
+"""From here on a slice has no end."""
 
 
 def _numpy_reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
@@ -77,9 +84,12 @@ def _numpy_split(x: NDArray[Any], *, sizes: tuple[int, ...], axis: int) -> Any:
 @operator("split", _numpy_split)
 def _split(x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
     """Parts of these sizes, which make up the extent of the axis."""
-    if sum(sizes) != int(x.shape[axis]):
+    ends = list(accumulate(extents(sizes)))
+    if not same_extent(ops.convert(ends[-1]), x.shape[axis]):
         raise ValueError(f"parts of {sizes} do not make up {x.shape[axis]}")
-    return topi.split(x, list(accumulate(sizes))[:-1], axis)
+    if isinstance(x.shape[axis], IntImm):
+        return topi.split(x, ends[:-1], axis)
+    return [_part(x, axis % x.ndim, low, size) for low, size in zip((0, *ends), extents(sizes), strict=False)]
 
 
 def _numpy_slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
@@ -91,8 +101,38 @@ def _numpy_slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: 
 
 @operator("slice", _numpy_slice, "injective")
 def _slice(x: Any, *, begin: tuple[Any, ...], end: tuple[Any, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """x[begin:end:step] along the axes, as Python's slices."""
-    return topi.strided_slice(x, extents(begin), extents(end), step, axes)
+    """x[begin:end:step] along the axes, as Python's slices. Ends over symbols count from the beginning, and lie inside."""
+    if all(isinstance(one, int) for one in (*begin, *end)) and all(isinstance(x.shape[axis], IntImm) for axis in axes):
+        return topi.strided_slice(x, begin, end, step, axes)
+    for low, high, by, axis in zip(extents(begin), extents(end), step, axes, strict=True):
+        size = x.shape[axis]
+        if all(isinstance(one, (int, IntImm)) for one in (low, high, size)):
+            x = topi.strided_slice(x, (low,), (high,), (by,), (axis,))
+        elif by < 1:
+            raise ValueError(f"a slice of {size} elements by steps of {by}")
+        else:
+            first, last = _inside(low, size, False), _inside(high, size, True)
+            x = _part(x, axis % x.ndim, first, simplify((last - first + (by - 1)) // by), by)
+    return x
+
+
+def _inside(end: Any, size: Any, is_end: bool) -> Any:
+    """An end of a slice, counted from the beginning."""
+    whole = ops.cast(size, "int64")
+    if not isinstance(end, int):
+        return ops.cast(end, "int64")
+    if end < 0:
+        return simplify(whole + end)
+    if is_end:
+        return whole if end >= _NO_END else simplify(te.min(ops.const(end, "int64"), whole))
+    return ops.const(end, "int64")
+
+
+def _part(x: Any, axis: int, begin: Any, count: Any, step: int = 1) -> Any:
+    """So many slices of an axis from one on. What would lie outside, where symbols are not as they should be, is the last one."""
+    last = x.shape[axis] - 1
+    return injective((*x.shape[:axis], count, *x.shape[axis + 1:]), lambda *i: x[(
+        *i[:axis], te.min(begin + i[axis] * step, last), *i[axis + 1:])], "part")
 
 
 def _numpy_pad(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], value: float | int | bool) -> Any:

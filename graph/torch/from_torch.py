@@ -29,8 +29,8 @@ def from_torch(
     operators are taken apart; or a torch.nn.Module with example_args and example_kwargs, which is exported here, in the state that
     it is in (`module.eval()` first). dynamic_shapes: as torch.export.export takes it; what is dynamic is a symbol.
     What a module writes to its buffers or inputs comes as further outputs, after the user's own, under their names. state: inputs
-    that are updated in place, each with the output that follows it: `{"cache": "cache"}` of an input, or a buffer, that the module
-    writes; the buffer becomes an input, after the others.
+    that are updated in place, each with the output that follows it: `{"cache": "cache"}` of an input, a buffer or a constant that
+    the module writes; a buffer and a constant become inputs, after the others.
     Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913)
     for weights that are not there, or pickled, BadGraph (TW0901) for state that is none.
     """

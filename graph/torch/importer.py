@@ -78,7 +78,7 @@ class _Reading:
             raise NotAModel(f"the program has an input that is a {entry.kind[:50]}", called=user_source(), reason="it is no tensor",
                             fix="a module whose state is tensors")
         meta = self.program.frame.tensors.get(entry.argument)
-        if entry.kind == "buffer" and entry.path in self.state and meta is not None and meta.dtype is not None:
+        if entry.path in self.state and meta is not None and meta.dtype is not None:
             frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.input(entry.path, meta.shape, meta.dtype))
             return
         param = self.archive.param(entry.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -248,24 +247,26 @@ def _unbind(c: Call) -> Sequence[str]:
     return [c.reshape(cut(c, c.tensor(), axis, at, at + 1), rest) for at in range(count)]
 
 
-def _sizes(c: Call) -> tuple[int, tuple[int, ...]]:
+def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
     """The axis and the parts of a split."""
     axis = c.axis("dim", 0)
-    size = c.static(c.tensor())[axis]
+    size = c.type(c.tensor()).shape[axis]
     kind = c.target.partition(".")[0]
     name = next((each for each in ("split_sizes", "split_size", "chunks") if c.gives(each)), "split_size")
     given = c.given(name)
     if isinstance(given, list):
-        return axis, tuple(c.integers(name))
+        return axis, tuple(c.extents(name))
+    if not isinstance(size, int):
+        raise Refused(f"how many parts it has depends on {size}")
     each = -(-size // c.integer(name)) if kind in ("chunk", "unsafe_chunk") else c.integer(name)
     return axis, tuple(min(each, size - at) for at in range(0, size, max(each, 1))) or (0,)
 
 
 def _split_back(c: Call, whole: str, part: str) -> str:
     axis, sizes = _sizes(c)
-    ends = list(accumulate(sizes))
     at = c.integer("at")
-    return put(c, whole, part, axis, ends[at] - sizes[at], ends[at])
+    begin, end = (extent(" + ".join(f"({size})" for size in ("0", *sizes[:count]))) for count in (at, at + 1))
+    return put(c, whole, part, axis, begin, end)
 
 
 @_view("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", back=_split_back)

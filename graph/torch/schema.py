@@ -212,10 +212,12 @@ _FUNCTIONS = {"Add": "+", "Mul": "*", "FloorDiv": "//", "Mod": "%", "PythonMod":
 
 def _called(name: str, given: Sequence[ast.expr], depth: int) -> str:
     first = given[0] if given else None
-    if name in ("Symbol", "Integer") and isinstance(first, ast.Constant):
-        if name == "Symbol" and not (isinstance(first.value, str) and first.value.isidentifier()):
+    if name == "Symbol" and isinstance(first, ast.Constant):
+        if not (isinstance(first.value, str) and first.value.isidentifier()):
             raise ValueError("a symbol has no name")
-        return str(first.value) if name == "Symbol" or type(first.value) is int else "?"
+        return first.value
+    if name == "Integer" and first is not None:
+        return _expression(first, depth + 1)
     if name in _FUNCTIONS and given:
         return f"({f' {_FUNCTIONS[name]} '.join(_expression(one, depth + 1) for one in given)})"
     if name == "Pow" and len(given) == 2 and isinstance(given[1], ast.Call) and given[1].args:

@@ -98,6 +98,25 @@ def test_buffers_and_inputs_that_are_written_are_state() -> None:
         np.testing.assert_allclose(keys, net.keys.numpy(), rtol=1e-5, atol=1e-6)
 
 
+class Positions(nn.Module):  # type: ignore[misc]
+    """A table of positions, cut to the length of what comes, and a split beside an axis of any length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1, 9, 6))
+
+    def forward(self, x: Any) -> Any:
+        first, second = (x + self.table[:, :x.shape[1]]).split(3, dim=2)
+        return first[:, 1:] * second[:, :-1]
+
+
+def test_slices_end_at_symbols() -> None:
+    x = torch.randn(2, 7, 6)
+    sizes = ({1: torch.export.Dim("s", min=3, max=9)},)
+    g = agrees(Positions(), x, dynamic=sizes, others=[(x[:, :4],)], build=True)
+    assert [type(extent) for extent in next(iter(g.outputs.values())).shape] == [int, str, int]
+
+
 class Decoder(nn.Module):  # type: ignore[misc]
     """A layer as in Llama: RMS norm, rotary embedding, grouped queries, SwiGLU."""
 

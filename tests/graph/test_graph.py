@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.errors import GraphError
 from tilewright.graph import Builder, Graph
 
 
@@ -143,3 +145,28 @@ def test_calls_that_do_not_fit_say_what_is_taken() -> None:
     with pytest.raises(tw.GraphError, match=r"(?s)TW0906.*'z' is none of its inputs"):
         g.run(z=x)
     np.testing.assert_array_equal(g.run(x=x)[0], g.run(x.tolist())[0])
+
+
+@pytest.mark.parametrize(("begin", "end", "step", "shape"), [
+    (0, "s", 1, "s"), (1, "s", 1, "s - 1"), (0, -1, 1, "s - 1"), (-2, 1 << 62, 1, 2), (0, 1 << 62, 2, "(s + 1) // 2"),
+    (0, "s - 1", 3, "(s + 1) // 3"), (1, 4, 1, "min(s - 1, 3)")])
+def test_ends_of_slices_are_symbols(begin: Any, end: Any, step: int, shape: Any) -> None:
+    b = Builder()
+    part = b.node("slice", b.input("x", (2, "s")), begin=(begin,), end=(end,), step=(step,), axes=(1,))
+    b.output("part", part)
+    assert b.types[part].shape == (2, shape)
+    g = b.graph()
+    x = np.arange(14, dtype="float32").reshape(2, 7)
+    np.testing.assert_array_equal(tw.build(g)(x), g.run(x)[0])
+
+
+def test_parts_of_a_split_are_symbols() -> None:
+    b = Builder()
+    for at, part in enumerate(b.nodes("split", b.input("x", ("s", 3)), sizes=(2, "s - 3", 1), axis=0)):
+        b.output(f"part{at}", part)
+    g = b.graph()
+    x = np.arange(21, dtype="float32").reshape(7, 3)
+    for ours, theirs in zip(tw.build(g)(x), (x[:2], x[2:6], x[6:]), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(GraphError, match="do not make up s"):
+        b.nodes("split", "x", sizes=(2, "s"), axis=0)
