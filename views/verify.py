@@ -7,8 +7,9 @@ what that does to them: a few units in the last place of the largest result, for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,26 @@ from ..arguments import is_array
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..errors import CodegenError, LoweringError, SourceLine, TilewrightError, user_source
+from ..errors import CallError, CodegenError, LoweringError, SourceLine, TilewrightError, user_source
 from ..ir.arith.analyzer import simplify
 from ..ir.buffer import Buffer
-from ..ir.errors import OutOfBounds, UnknownOutsideCode
+from ..ir.dtype import INT64
+from ..ir.errors import AssertionFailed, OutOfBounds, UnknownOutsideCode
 from ..ir.expr import Call, Expr, IntImm, ProducerLoad, Var
 from ..ir.interpret.interpreter import run as interpret
 from ..ir.intrinsics import INTRINSICS
-from ..ir.ops import const
+from ..ir.ops import cast, const
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion, post_order, substitute
+from ..ir.widen import widened
 from ..runtime.array import numpy_dtype
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
 from ..te.operation import Operation, producers_first
+from ..te.tensor import Tensor
 from .errors import CannotVerify, ResultsDiffer
+from .large import LONGEST_DENSE, large_sizes, noting, scattered
 from .shrink import iterations, shrunk
 
 __all__ = ["Check", "Verification", "verify"]
@@ -41,6 +46,10 @@ _INTERPRETED, _NATIVE = 120_000, 200_000_000
 """Evaluations of bodies that one program takes at most: a fraction of a second."""
 _PRIMES = (67, 61, 59, 53, 47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 2)
 _LARGE = (2039, 1021, 509, 251, 131, *_PRIMES)
+_FAR, _STEPPED = 1_000_000, 20_000
+"""Evaluations at large sizes, by native code and by the interpreter."""
+_NEAR_BYTES, _FAR_BYTES = 1 << 28, 1 << 34
+"""What is drawn whole, and what is not touched either."""
 _MOST_BISECTED = 60
 _ULPS = 16
 Shapes = Mapping[Any, int]
@@ -71,10 +80,13 @@ class Verification:
     """Whether bits were compared."""
     checks: list[Check] = field(default_factory=list[Check])
     left_out: list[str] = field(default_factory=list[str])
+    not_tried: list[str] = field(default_factory=list[str])
+    """Sizes of symbols that were looked at and not run, with the reason."""
 
     def __str__(self) -> str:
         return "\n  ".join([f"the schedule of {self.name} holds (seed {self.seed})", *map(str, self.checks),
-                            *(f"left out: {reason}" for reason in self.left_out)])
+                            *(f"left out: {reason}" for reason in self.left_out),
+                            *(f"not tried: {reason}" for reason in self.not_tried)])
 
     __repr__ = __str__
 
@@ -87,13 +99,22 @@ class _Pair:
     plain: Function
     values: dict[Var, int]
     outputs: tuple[Operation, ...]
+    touched: dict[Buffer, list[int]] = field(default_factory=dict[Buffer, list[int]])
+    """Of arguments that are too long to be drawn whole, the places that the plain program reads."""
+
+
+class _Refused(Exception):
+    """The plain program does not take these sizes."""
 
 
 def verify(
     schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None = None, seed: int = 0, target: str = "llvm",
 ) -> Verification:
     """See Schedule.verify."""
-    return _Verifying(schedule, seed, Target.parse(target)).run(_sizes(schedule, shapes))
+    verifying = _Verifying(schedule, seed, Target.parse(target))
+    if shapes is not None or not _symbols(schedule):
+        return verifying.run(_sizes(schedule, shapes))
+    return verifying.choose(_symbols(schedule))
 
 
 class _Verifying:
@@ -101,16 +122,93 @@ class _Verifying:
         self.schedule, self.seed, self.target = schedule, seed, target
         self.exact = bool(schedule.is_exact)
         self.made = Verification(", ".join(op.name for op in schedule.outputs), seed, self.exact)
+        self.whole: tuple[Function, Function] | None = None
+        """The program as it is, scheduled and plain, once it is lowered."""
+        self.built: dict[Function, list[Any]] = {}
 
     def run(self, sizes: Sequence[dict[Var, int]]) -> Verification:
         with deep_recursion():
             for values in sizes:
-                for pair in self.pairs(values, _INTERPRETED, _PRIMES, "the interpreter"):
-                    self.interpreted(pair)
-                for pair in self.pairs(values, _NATIVE, _LARGE, "native code"):
-                    self.native(pair)
+                try:
+                    (self.far if self.holds_little(values) else self.at)(values)
+                except _Refused as refused:
+                    raise refused.args[0] from None
+        return self.checked()
+
+    def choose(self, symbols: Sequence[Var]) -> Verification:
+        """With symbols of our choice: primes, ones, and what is large; sizes that the program refuses are told."""
+        small, more = ({symbol: primes[at % 4] for at, symbol in enumerate(symbols)} for primes in (_SMALL, _MORE))
+        ones = dict.fromkeys(symbols, 1)
+        with deep_recursion():
+            if not self.try_at(small, self.at):
+                self.try_at(more, self.at)
+            self.try_at(ones, self.at)
+            large, left = large_sizes(symbols, small, self.against)
+            self.made.not_tried += left
+            for values in large:
+                self.try_at(values, self.far)
+        return self.checked()
+
+    def try_at(self, values: dict[Var, int], run: Callable[[dict[Var, int]], None]) -> bool:
+        try:
+            run(values)
+        except _Refused as refused:
+            problem = refused.args[0]
+            named = ", ".join(f"{symbol.name} = {value}" for symbol, value in values.items())
+            self.made.not_tried.append(f"{named}: {getattr(problem, 'headline', problem)}")
+            return False
+        return True
+
+    def at(self, values: dict[Var, int]) -> None:
+        for pair in self.pairs(values, _INTERPRETED, _PRIMES, "the interpreter"):
+            self.interpreted(pair)
+        for pair in self.pairs(values, _NATIVE, _LARGE, "native code"):
+            self.native(pair)
+
+    def against(self, values: dict[Var, int]) -> str:
+        """Why the program is not run at large sizes; empty where it is."""
+        outputs = self.schedule.outputs
+        count = iterations(outputs, values)
+        if count > _FAR:
+            return f"{count:,} evaluations"
+        size = self.size(values)
+        if size > _FAR_BYTES:
+            return f"{size:,} bytes"
+        return "" if size <= _NEAR_BYTES or self.holds_little(values) else f"{size:,} bytes, and {count:,} evaluations"
+
+    def size(self, values: dict[Var, int]) -> int:
+        """The bytes of all tensors."""
+        return sum(_size(tensor, values) for op in producers_first(self.schedule.outputs) for tensor in op.outputs)
+
+    def holds_little(self, values: dict[Var, int]) -> bool:
+        """Whether tensors are so large, and so little of them is read at places that no data choose, that this alone is drawn."""
+        outputs = self.schedule.outputs
+        return self.size(values) > _NEAR_BYTES and iterations(outputs, values) <= _INTERPRETED and not _data_indexed(outputs)
+
+    def far(self, values: dict[Var, int]) -> None:
+        """At large sizes, where few elements are read: these are drawn."""
+        outputs = self.schedule.outputs
+        pair = self.pair(outputs, values)
+        notes: dict[Buffer, set[int]] = {}
+        if self.holds_little(values):
+            arguments = _draw(pair, self.seed, False, False, self.exact, notes)
+            self.plainly(lambda: interpret(pair.plain, arguments))
+            pair = replace(pair, touched={param: sorted(places) for param, places in notes.items()})
+        if iterations(outputs, values) <= _STEPPED:
+            self.interpreted(pair)
+        self.native(pair)
+
+    def plainly(self, call: Callable[[], object]) -> None:
+        """Run the plain program, which may refuse its sizes."""
+        try:
+            call()
+        except (AssertionFailed, CallError) as problem:
+            raise _Refused(problem) from None
+
+    def checked(self) -> Verification:
         if not self.made.checks:
-            raise CannotVerify(f"cannot verify the schedule of {self.made.name}", reason="; ".join(self.made.left_out),
+            reasons = "; ".join((*self.made.left_out, *self.made.not_tried))
+            raise CannotVerify(f"cannot verify the schedule of {self.made.name}", reason=reasons,
                                called=user_source(), fix="compare its results with those of a reference of your own")
         return self.made
 
@@ -141,8 +239,12 @@ class _Verifying:
         own = outputs is self.schedule.outputs
         scheduled = self.schedule if own else Schedule.replay(self.schedule.records, outputs)
         plain = create_schedule(list(outputs))
-        pair = _Pair(lower(scheduled, all_arguments(scheduled), "scheduled"), lower(plain, all_arguments(plain), "plain"),
-                     values, tuple(outputs))
+        functions = self.whole if own else None
+        if functions is None:
+            functions = lower(scheduled, all_arguments(scheduled), "scheduled"), lower(plain, all_arguments(plain), "plain")
+        if own:
+            self.whole = functions
+        pair = _Pair(*functions, values, tuple(outputs))
         mine, theirs = ([_declared(param) for param in function.arguments] for function in (pair.scheduled, pair.plain))
         if mine != theirs:
             raise CannotVerify(
@@ -168,8 +270,10 @@ class _Verifying:
         checked = bool(_data_indexed(pair.outputs))
         plain = self.target if self.target.backend.device(self.target) == "cpu" and self.target.backend.rules == "cpu" else Target()
         try:
-            kernels = [build_kernels([function], target, BuildOptions(bounds_check=checked)).module[function.name]
-                       for function, target in ((pair.plain, plain), (pair.scheduled, self.target))]
+            kernels = self.built.get(pair.scheduled) or [
+                build_kernels([function], target, BuildOptions(bounds_check=checked)).module[function.name]
+                for function, target in ((pair.plain, plain), (pair.scheduled, self.target))]
+            self.built[pair.scheduled] = kernels
         except (CodegenError, LoweringError) as problem:
             self.made.left_out.append(f"native code: {problem.headline}")
             return
@@ -186,7 +290,7 @@ class _Verifying:
             drawn = _draw(pair, self.seed, positive, zero, self.exact)
             results = _copied(drawn)
             try:
-                call(results)
+                self.plainly(lambda results=results: call(results))
             except (OutOfBounds, RuntimeError, LoweringError) as problem:
                 if zero or not _data_indexed(pair.outputs) or isinstance(problem, UnknownOutsideCode):
                     raise
@@ -247,13 +351,18 @@ class _Verifying:
 # Sizes
 
 
+_SMALL, _MORE = (13, 11, 7, 5), (131, 127, 113, 109)
+
+
+def _symbols(schedule: Schedule) -> list[Var]:
+    return [symbol for symbol in schedule.symbols if symbol.dtype.is_integer]
+
+
 def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list[dict[Var, int]]:
     """The values of the symbols, one dict a run."""
-    symbols = [symbol for symbol in schedule.symbols if symbol.dtype.is_integer]
+    symbols = _symbols(schedule)
     if shapes is None:
-        if not symbols:
-            return [{}]
-        return [{symbol: primes[at % len(primes)] for at, symbol in enumerate(symbols)} for primes in ((13, 11, 7, 5), (1,))]
+        return [{}]
     given = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     sizes: list[dict[Var, int]] = []
     for shapes_by_name in given:
@@ -295,9 +404,14 @@ def _declared(param: Buffer | Var) -> str:
 # Inputs
 
 
-def _draw(pair: _Pair, seed: int, positive: bool, zero: bool, exact: bool) -> list[Any]:
-    """An argument for each parameter. Floats are between -2 and 2: eighths, whose sums are exact, or, where bits are
-    compared, any, whose sums are not; outputs hold what no program computes by chance."""
+def _draw(
+    pair: _Pair, seed: int, positive: bool, zero: bool, exact: bool, noted: dict[Buffer, set[int]] | None = None,
+) -> list[Any]:
+    """An argument for each parameter; with `noted`, long ones that tell there at which places they are read.
+
+    Floats are between -2 and 2: eighths, whose sums are exact, or, where bits are compared, any, whose sums are not; outputs hold
+    what no program computes by chance.
+    """
     rng = np.random.default_rng(seed)
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
     limits = [_extent(extent, symbols) for extent in _data_indexed(pair.outputs)]
@@ -308,6 +422,13 @@ def _draw(pair: _Pair, seed: int, positive: bool, zero: bool, exact: bool) -> li
         if isinstance(param, Buffer) and param in pair.plain.outputs:
             drawn.append(np.full(shape, np.nan if param.dtype.is_float else 0x5A if not param.dtype.is_bool else 0).astype(dtype))
             continue
+        whole = shape
+        if noted is not None and isinstance(param, Buffer) and math.prod(shape) > LONGEST_DENSE:
+            array, noted[param] = noting(shape, dtype)
+            drawn.append(array)
+            continue
+        if isinstance(param, Buffer) and param in pair.touched:
+            shape = (len(pair.touched[param]),)
         if param.dtype.is_bool:
             value: Any = rng.integers(0, 2, shape)
         elif param.dtype.is_float:
@@ -319,12 +440,17 @@ def _draw(pair: _Pair, seed: int, positive: bool, zero: bool, exact: bool) -> li
             value = rng.integers(0 if positive or param.dtype.kind == "uint" else -8, 9, shape)
         if isinstance(param, Var) and param in pair.values:
             value = pair.values[param]
-        drawn.append(np.asarray(value).astype(dtype) if isinstance(param, Buffer) else np.asarray(value).astype(dtype)[()])
+        value = np.asarray(value).astype(dtype)
+        if isinstance(param, Buffer):
+            drawn.append(scattered(whole, dtype, pair.touched[param], value) if param in pair.touched else value)
+        else:
+            drawn.append(value[()])
     return drawn
 
 
 def _extent(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
-    value = simplify(substitute(extent, symbols))
+    wide = {var: Var(var.name, INT64) for var in symbols}
+    value = simplify(substitute(widened(extent, wide), {wide[var]: cast(known, INT64) for var, known in symbols.items()}))
     if not isinstance(value, IntImm):
         raise CannotVerify(f"the extent {extent} of an argument is not known", reason="it changes with more than symbols",
                            called=user_source())
@@ -364,6 +490,12 @@ def _longest_sum(pair: _Pair) -> int:
         if op.reduce_axis:
             longest = max(longest, iterations([op], pair.values) // max(1, _elements(op, pair.values)))
     return longest
+
+
+def _size(tensor: Tensor, values: Mapping[Var, int]) -> int:
+    """The bytes of a tensor."""
+    symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
+    return math.prod(_extent(extent, symbols) for extent in tensor.shape) * tensor.dtype.bytes
 
 
 def _elements(op: Operation, values: Mapping[Var, int]) -> int:

@@ -83,7 +83,8 @@ class ScheduleDoors:
         finds accesses out of bounds, unwritten elements and races, and by native code for `target`. What is too large is cut
         down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
 
-        shapes: a number for each symbol of the shapes (by its te.var or its name), or several such; chosen where None.
+        shapes: a number for each symbol of the shapes (by its te.var or its name), or several such; chosen where None: small
+        ones, and around 2**15, 2**16 and 2**31 where little is evaluated there; the result names in not_tried those that were not.
         Returns what was checked, to print. Raises ResultsDiffer (TW0258), which names an element, what it should be and is, and the
         primitive since which it is wrong; CannotVerify (TW0259); LoweringError for what the interpreter finds.
         """

@@ -14,7 +14,7 @@ from exported import as_dlpack
 from tilewright import te
 from tilewright.runtime.abi import Check, pack_status
 from tilewright.runtime.errors import ExtentTooLarge, KernelOutOfMemory, SymbolDisagrees
-from tilewright.tools.fuzz.sparse import sparse as sparse_array
+from tilewright.views.sparse import sparse as sparse_array
 
 TARGETS = ["llvm", "c", "interpret"]
 AROUND = sorted({(1 << bits) + more for bits in (15, 16) for more in (-1, 0, 1)})

@@ -177,7 +177,8 @@ def test_a_wrong_rewrite_below_the_schedule_is_found(monkeypatch: pytest.MonkeyP
 
 def test_symbols_are_drawn_or_taken_as_given() -> None:
     drawn = factored_sum().verify()
-    assert {check.sizes for check in drawn.checks} == {"B[13], n = 13, m = 11", "B[1], n = 1, m = 1"}
+    assert {check.sizes for check in drawn.checks} == {
+        "B[13], n = 13, m = 11", "B[1], n = 1, m = 1", "B[32769], n = 32769, m = 11", "B[65537], n = 65537, m = 11"}
     n = te.var("n")
     A = te.placeholder((n, 3), name="A")
     B = te.compute((n, 3), lambda i, j: A[i, j] + 1, name="B")
@@ -230,9 +231,6 @@ def test_drawn_schedules_hold_and_can_be_looked_at() -> None:
     for case in range(count):
         numbers, choices, _ = draw_case(drawn.SEED, case, "llvm")
         program = draw_program(numbers)
-        if program.name == "large":  # made for symbols of its own, not for those that verify takes
-            held += 1
-            continue
         s = te.create_schedule(program.outputs)
         draw_schedule(choices, s, text=False)
         text = page(s)
@@ -243,6 +241,50 @@ def test_drawn_schedules_hold_and_can_be_looked_at() -> None:
         assert all(str(s.explain(stage)).startswith(f"stage {stage.name}: ") for stage in s.stages)
         held += 1
     assert held * 4 >= count
+
+
+# Symbols
+
+
+def last_of_all(n: Any, m: Any) -> te.Schedule:
+    """The last elements of a tensor that is as long as a product."""
+    A = te.placeholder((n * m,), name="A")
+    B = te.compute((9,), lambda i: A[n * m - 1 - i] * 2, name="B")
+    s = te.create_schedule(B)
+    s[B].vectorize(s[B].split(B.op.axis[0], 4)[1])
+    return s
+
+
+def test_symbols_are_large_where_little_is_read() -> None:
+    """On memory that nobody has: 17 GB of which nine elements are drawn."""
+    report = last_of_all(te.size_var("n"), te.size_var("m")).verify()
+    sizes = [check.sizes for check in report.checks]
+    assert [f"B[9], n = {n}, m = {n}" in sizes for n in (32769, 65537)] == [True, False]
+    assert "B[9], n = 65537, m = 11" in sizes
+    text = str(report)
+    assert "not tried: n = 1, m = 1: " in text and "B reads outside A" in text
+    assert "not tried: n = 1073741823, m = 1073741823: 4,611,686,009,837,453,352 bytes" in text
+
+
+def test_a_fault_at_large_sizes_is_found() -> None:
+    n = te.size_var("n")
+    s = last_of_all(n, n)
+    B = s.outputs[0]
+    s[B].set_store_predicate(n < 40000)
+    s.verify(shapes={n: 39999})
+    s = last_of_all(n, te.const(1))
+    B = s.outputs[0]
+    s[B].set_store_predicate(n < 40000)
+    with pytest.raises(tw.ScheduleError, match=r"TW0258.*\n.*9 of 9 elements of B\[9\].*n = 65537"):
+        s.verify()
+    report = last_of_all(te.var("n", "int64"), te.const(1)).verify()
+    assert [check.sizes for check in report.checks if check.by == "native code"][-1] == "B[9], n = 2147483649"
+
+
+def test_what_is_too_much_work_at_large_sizes_is_told() -> None:
+    report = factored_sum().verify()
+    assert [line.split(": ")[0] for line in report.not_tried] == ["n = 1073741823, m = 1073741823"]
+    assert "n = 32769, m = 11" in str(report.checks)
 
 
 # Cutting down

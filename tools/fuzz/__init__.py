@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ...views.sparse import sparse
     from .oracle import Failure, Options, check
     from .program import Program
     from .programs import drawn_program
-    from .sparse import sparse
 
 __all__ = ["Failure", "Options", "Program", "check", "drawn_program", "sparse"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .sparse import SparseArray, reserved
+from ...views.sparse import SparseArray, reserved
 
 __all__ = ["Guarded"]
 

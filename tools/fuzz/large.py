@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ... import te
+from ...views.sparse import sparse
 from .choices import Choices
 from .expressions import draw_data
 from .program import Draw, Program, grids
-from .sparse import sparse
 from .terms import NUMBERS, Size, numpy_type
 
 __all__ = ["draw_large"]

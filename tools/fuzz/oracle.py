@@ -21,9 +21,9 @@ from ...ir.intrinsics import INTRINSICS, is_pure
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.visit import post_order
 from ...schedule import from_json, to_json
+from ...views.sparse import SparseArray
 from .guard import Guarded
 from .program import Program
-from .sparse import SparseArray
 
 __all__ = ["TOO_LARGE", "TOO_SLOW", "Failure", "Options", "check", "check_bits", "compare", "interpreted", "run_kernel",
            "signature"]

@@ -12,8 +12,8 @@ from ...arguments import is_array
 from ...ir import expr as E
 from ...ir.visit import post_order
 from ...te import ComputeOp
+from ...views.sparse import SparseArray
 from .program import Program
-from .sparse import SparseArray
 
 __all__ = ["Unwritable", "program_source", "values_source"]
 

@@ -35,8 +35,8 @@ from tilewright.tools.fuzz.large import draw_large
 from tilewright.tools.fuzz.programs import PROGRAMS, draw_program
 from tilewright.tools.fuzz.schedules import PRIMITIVES
 from tilewright.tools.fuzz.source import Unwritable, program_source
-from tilewright.tools.fuzz.sparse import SparseArray, sparse
 from tilewright.tools.fuzz.workers import run_all, worker_command
+from tilewright.views.sparse import SparseArray, sparse
 
 
 def test_choices_replay_and_end_in_zeros() -> None:
