@@ -28,6 +28,7 @@ from ...ir.visit import children, free_vars, post_order, rebuild, rewrite
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.stage import Stage
+from .sizes import size_checks
 from .trial import Trial, is_inside
 
 __all__ = ["Judgement", "guarded", "in_order", "judge"]
@@ -71,11 +72,11 @@ def judge(outputs: Iterable[Operation]) -> Judgement:
 def _judged(outputs: tuple[Operation, ...]) -> Judgement:
     order = [op for op in producers_first(outputs) if not op.is_given]
     doubtful = [op for op in order if _doubts(op)]
+    checks = size_checks(order)
     if not doubtful:
-        return Judgement()
+        return Judgement(tuple(checks.values()))
     boxes = _boxes(order, outputs)
     states = frozenset[Producer](state for op in order for state in op.own_placeholders)
-    checks: dict[str, Stmt] = {}
     for op in doubtful:
         analyzer = _analyzer(op)
         for access, dimension in _unproved(op, analyzer, boxes[op]):

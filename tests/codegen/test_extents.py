@@ -53,6 +53,35 @@ def test_a_loop_of_more_iterations_than_int32_counts(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [3, 2_097_151, 2_097_152, 4_194_304, 5_000_000])
+def test_a_product_that_64_bits_do_not_hold_is_an_error(n: int, target: str) -> None:
+    """From 2**21 on n * n * n is negative, or 0, or anything, though no memory of that size is asked for."""
+    size = te.var("n")
+    A = te.placeholder((size,), "int8", name="A")
+    T = te.compute((size * size * size,), lambda i: A[i % size] + te.const(1, "int8"), name="T")
+    B = te.compute((3,), lambda i: T[i], name="B")
+    f = tw.build(te.create_schedule(B.op), [A, B], target=target)
+    b = np.zeros(3, "int8")
+    if n < 1 << 21:
+        f(np.ones(n, "int8"), b)
+        assert b.tolist() == [2, 2, 2]
+        return
+    with pytest.raises(tw.TilewrightError, match=r"the extent .* of T is too large: 64 bits do not hold it"):
+        f(np.ones(n, "int8"), b)
+
+
+def test_a_sum_of_more_terms_than_64_bits_count_is_an_error() -> None:
+    """It was a loop of no iterations, and a call that succeeds."""
+    n = te.var("n")
+    A = te.placeholder((n,), "int8", name="A")
+    k = te.reduce_axis((0, n * n * n), "k")
+    B = te.compute((1,), lambda _: te.max(A[k % n], axis=k), name="B")
+    f = tw.build(te.create_schedule(B.op), [A, B])
+    with pytest.raises(tw.CallError, match="of B along k is too large"):
+        f(np.ones(1 << 22, "int8"), np.zeros(1, "int8"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_an_intermediate_that_no_memory_holds_is_an_error(target: str) -> None:
     m, n, o = te.var("m"), te.var("n"), te.var("o")
     A, B, C = (te.placeholder((extent,), name=name) for extent, name in ((m, "A"), (n, "B"), (o, "C")))

@@ -1,0 +1,51 @@
+"""Extents that 64 bits may not hold, such as n * n * n, looked at before anything is computed by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir.dtype import INT32, INT64
+from ...ir.expr import Add, Cast, Expr, FloorDiv, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Sub, Var
+from ...ir.ops import any_of, const
+from ...ir.stmt import Assert, Stmt
+from ...ir.visit import children, post_order
+from ...ir.widen import widened
+from ...limits import INT32_EXTENT_LIMIT
+from ...te.operation import Operation
+
+__all__ = ["size_checks"]
+
+
+def size_checks(operations: Iterable[Operation]) -> dict[str, Stmt]:
+    """The assertions, by their texts, that sums and products of symbols in shapes and in the lengths of sums do not overflow."""
+    checks: dict[str, Stmt] = {}
+    for op in operations:
+        extents = [(tensor.name, extent) for tensor in (*op.input_tensors, *op.outputs) for extent in tensor.shape]
+        extents += [(f"{op.name} along {axis.name}", axis.dom.extent) for axis in op.reduce_axis if axis.dom is not None]
+        for name, extent in extents:
+            if isinstance(extent, (IntImm, Var)) or any(isinstance(node, (IterVar, ProducerLoad)) for node in post_order(extent)):
+                continue
+            _greatest(widened(extent), f"the extent {extent} of {name} is too large: 64 bits do not hold it", checks)
+    return checks
+
+
+def _greatest(value: Expr, message: str, checks: dict[str, Stmt]) -> int:
+    """What a size is at most, given that the checks hold; each that is needed is added, those of operands first."""
+    below = [_greatest(child, message, checks) for child in children(value)]
+    most = INT64.greatest
+    if isinstance(value, IntImm):
+        return value.value
+    if isinstance(value, Var):
+        return INT32_EXTENT_LIMIT - 1 if value.dtype == INT32 else most
+    if isinstance(value, (Add, Mul)):
+        a, b = (max(each, 0) for each in below)
+        whole = a * b if isinstance(value, Mul) else a + b
+        if whole <= most or value.dtype != INT64:
+            return whole
+        fits = value.a <= (const(most, INT64) // value.b if isinstance(value, Mul) else const(most, INT64) - value.b)
+        check = Assert(any_of(value.a <= 0, value.b <= 0, fits), message)
+        checks.setdefault(str(check), check)
+        return most
+    if isinstance(value, (Sub, FloorDiv, Cast)):
+        return below[0]
+    return max(below) if isinstance(value, Max) else min(below) if isinstance(value, Min) else most
