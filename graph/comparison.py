@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .joins import joined
 from .node import Node, Parts
 from .program import Program
 from .reference import run_node
@@ -48,8 +49,8 @@ def first_difference(
 ) -> Comparison:
     """The first node of a graph of known sizes that differs: each kernel's values are compared with what the reference makes of
     the values that the kernel read."""
-    steps = build(g).plan.steps
-    watched = {name: name for step in steps for name in step.outputs}
+    plan = build(g).plan
+    watched = [*(name for step in plan.steps for name in step.outputs), *(whole for whole, _ in joined(plan.graph).values())]
     whole = without_dead(with_results(g, {name: name for name in watched if name in g.types}))
     types = whole.types
     results = {name: np.empty([int(extent) for extent in types[value].shape], array_dtype(types[value].dtype))

@@ -21,6 +21,7 @@ from .. import te
 from ..ir.expr import Var
 from ..ir.visit import deep_recursion
 from ..te.constant import open_constant
+from .joins import joined
 from .node import Node, Parts
 from .operators import IN_PLACE, declared, row_of
 from .printer import attribute_text, graph_text
@@ -66,14 +67,18 @@ class Step:
 
 
 def steps_of(g: Parts) -> list[Step]:
-    """The graph as kernels, in an order in which each reads what is there."""
-    types = g.types
+    """The graph as kernels, in an order in which each reads what is there; none for concatenations whose parts are written in
+    place."""
+    types, parts = g.types, joined(g)
+    wholes = {whole for whole, _ in parts.values()}
     uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
     uses.update(set(g.results.values()))
     group: dict[str, list[Node]] = {}
     """The nodes of the kernel of which a value is the root's."""
     roots: dict[str, None] = {}
     for node in g.nodes:
+        if node.outputs[0] in wholes:
+            continue
         members = [node]
         if not is_heavy(node):
             for name in dict.fromkeys(node.inputs):

@@ -21,6 +21,7 @@ from ..ir.expr import Call, Expr, StringImm, Var
 from ..ir.stmt import Assert, Function, Seq
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, Size, open_places
+from .joins import joined
 from .kernels import Step, declared_kernel, is_heavy
 from .node import Parts
 from .rewrite import with_params_outside, with_results, without_dead
@@ -128,11 +129,26 @@ class Plan:
         """The names of main's arguments, and further ones, of which no two are equal."""
         return _distinct([*self.inputs, *self.outputs, "arena", *further])
 
+    @cached_property
+    def joined(self) -> dict[str, tuple[str, int]]:
+        """The values that are written where others are to lie of which they are a part: these, and their place, in elements."""
+        parts = joined(self.graph)
+        for name in reversed(parts):            # a whole may be a part of another, which comes after it
+            whole, at = parts[name]
+            if whole in parts:
+                parts[name] = parts[whole][0], at + parts[whole][1]
+        return parts
+
     def layout(self, parts: Mapping[str, Part]) -> Layout:
         """Where everything lies, in the least memory that we find. parts: the kernels, by their names."""
         types, outputs = self.graph.types, set(self.graph.results.values())
-        born = {name: at for at, step in enumerate(self.steps) for name in step.outputs}
-        last = {**born, **{name: at for at, step in enumerate(self.steps) for name in step.inputs if name in born}}
+        born: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for at, step in enumerate(self.steps):
+            for name in (self._home(name) for name in step.outputs):
+                last[name] = at
+                born.setdefault(name, at)
+            last.update((home, at) for name in step.inputs if (home := self._home(name)) in born)
         lives: dict[str | tuple[int, int], Lifetime] = {
             name: _lifetime((*types[name].shape, array_dtype(types[name].dtype).itemsize), at, last[name])
             for name, at in born.items() if name not in outputs}
@@ -140,8 +156,15 @@ class Plan:
         lives |= {(at, k): _lifetime((size,), at, at) for at, sizes in enumerate(workspaces) for k, size in enumerate(sizes)}
         offsets, size = open_places(lives)
         within = tuple(tuple(offsets[at, k] for k in range(len(sizes))) for at, sizes in enumerate(workspaces))
+        values = {name: at for name, at in offsets.items() if isinstance(name, str)}
+        values |= {name: values[home] + at * array_dtype(types[name].dtype).itemsize
+                   for name, (home, at) in self.joined.items() if home in values}
         least = max(size, ALIGNMENT) if isinstance(size, int) else size + ALIGNMENT
-        return Layout({name: at for name, at in offsets.items() if isinstance(name, str)}, within, least)
+        return Layout(values, within, least)
+
+    def _home(self, name: str) -> str:
+        """The value in whose memory one lies."""
+        return self.joined[name][0] if name in self.joined else name
 
     def weights(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Weights:
         """What these kernels read of parameters. packed: as weights_of takes it."""
@@ -177,7 +200,8 @@ class Plan:
         """The calls of the kernels. outer: where values lie that are not in the arena. weights: where that lies which each kernel
         reads of parameters, where there are any."""
         def pointer(name: str, mode: str) -> Expr:
-            place = outer.get(name)
+            home, at = self.joined.get(name, (name, 0))
+            place = outer[home].moved(1, at) if home in outer else None
             return arena.access_ptr("rw", offset=layout.values[name]) if place is None else \
                 place.buffer.access_ptr(mode, offset=place.offset)
 

@@ -78,7 +78,8 @@ def profile_of(
     base = arena.ctypes.data
 
     def address(name: str) -> int:
-        return held[name].ctypes.data if name in held else base + layout.values[name]
+        home, at = plan.joined.get(name, (name, 0))
+        return held[home].ctypes.data + at * held[home].itemsize if home in held else base + layout.values[name]
 
     calls: list[tuple[Callable[..., int], list[int]]] = []
     for at, step in enumerate(plan.steps):

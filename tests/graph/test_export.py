@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -112,6 +113,19 @@ def test_a_program_in_c_classifies_with_the_bits_of_python(tmp_path: Path, weigh
 def test_a_call_allocates_nothing_and_threads_do_not_meet(tmp_path: Path) -> None:
     tw.build(classifier()).export(tmp_path / "libnet.so", threads="none")
     assert run(THREADS, tmp_path) == "same\n"
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None or platform.machine() != "x86_64", reason="no valgrind for this machine")
+def test_a_library_reads_and_writes_its_own_memory_alone(tmp_path: Path) -> None:
+    classifier().export(tmp_path / "libnet.so", threads="none", target="llvm -mcpu=haswell")    # which valgrind knows
+    np.ones((1, 3, 9, 7), "float32").tofile(tmp_path / "image")
+    run(PROGRAM.replace("OPEN", "").replace("WEIGHTS", "").replace("return 0", "free(arena); fclose(file); return 0"), tmp_path,
+        "image")
+    done = subprocess.run(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "./program", "image"], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @needs_cc

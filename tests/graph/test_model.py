@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,25 @@ def test_threads_call_one_model_at_once() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc")
+def test_ten_thousand_calls_leave_nothing_behind() -> None:
+    b = Builder()
+    b.output("y", b.node("softmax", b.input("x", (3, 65))))
+    m = tw.build(b.graph())
+    x, y = np.ones((3, 65), "float32"), np.empty((3, 65), "float32")
+    for _ in range(500):
+        m(x, out=y)
+    before = resident()
+    for _ in range(10_000):
+        m(x, out=y)
+    assert resident() - before < 10_000 * 64, "not a line of memory a call"
 
 
 def test_verify_finds_the_node_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
