@@ -43,7 +43,7 @@ __all__ = ["contraction", "contraction_of"]
 
 LONG_ROW = 64
 """Columns from which on rows of the result need not lie behind each other."""
-MOST_CHANGED = 2
+MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
 DOUBT = 0.4
 """By how much of their time sums of any form come out slower than estimated, as measured for contractions whose tiles have rows of

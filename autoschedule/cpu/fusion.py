@@ -33,7 +33,7 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
         if len(axes) + sum(isinstance(index, IntImm) for index in load.indices) < len(load.indices) or len(set(axes)) < len(axes):
             return None
         data = frozenset(axis for axis in axes if axis.kind != "reduce")
-        if load.indices[-1] is not lane or shared not in (None, data):
+        if not load.indices or load.indices[-1] is not lane or shared not in (None, data):
             return None
         shared = data
         rest = [constant_extent(axis) for axis, index in zip(producer.axis, load.indices, strict=True) if index not in data]

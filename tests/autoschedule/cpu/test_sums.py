@@ -270,3 +270,12 @@ def test_tiles_that_spill_are_estimated_slower_than_those_that_fit() -> None:
     found = estimates(maxima(128, 160, 96, crossed=True))
     fits, spills = found["4 vectors of j x i 2"], found["4 vectors of j x i 3"]
     assert fits is not None and spills is not None and fits.seconds < spills.seconds
+
+
+def test_a_sum_may_read_one_number_that_is_a_reduction_itself() -> None:
+    a, k, j = te.placeholder((7,), name="A"), te.reduce_axis((0, 7), "k"), te.reduce_axis((0, 3), "j")
+    most = te.compute((), lambda: te.max(a[k], k), name="most")
+    total = te.compute((5, 9), lambda i, l: te.sum(most() + j.astype("float32"), j), name="total")
+    x, y = np.arange(7, dtype="float32"), np.empty((5, 9), "float32")
+    tw.build([a, total])(x, y)
+    np.testing.assert_array_equal(y, np.full((5, 9), 3 * 6 + 3, "float32"))
