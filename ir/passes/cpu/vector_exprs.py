@@ -39,8 +39,10 @@ from ...expr import (
     Var,
 )
 from ...intrinsics import INTRINSICS
-from ...ops import cast, const, logical_not
-from ..common.fresh_copy import fold
+from ...ops import cast, const, is_const, logical_not
+from ...structural import Key, structural_key
+from ...visit import free_vars
+from ..common.fresh_copy import fold, substitute_expr
 
 __all__ = ["LaneExprs", "Mask", "NotVectorizable", "Row", "broadcast", "conjunction"]
 
@@ -102,6 +104,8 @@ class LaneExprs:
         self.crossed: list[Row] = []
         """Rows that lanes which are read or written may cross the end of."""
         self._in_index = False
+        self._digits: set[int] = set()
+        """Divisors of which the lanes of an index have every remainder."""
         self.vectors: dict[Var, Expr] = {lane: Ramp(const(0, lane.dtype), const(1, lane.dtype), lanes)}
         self.mask: Mask | None = None
         self._memo: dict[tuple[int, int], tuple[Expr, Expr, Mask | None]] = {}
@@ -180,6 +184,12 @@ class LaneExprs:
         remainder a ramp: what a vector within a row of a fused loop comes to."""
         if not (isinstance(ramp.stride, IntImm) and ramp.stride.value > 0 and divisor.value > 0 and is_index(ramp.base)):
             return None
+        if ramp.stride.value % divisor.value == 0:  # lanes of one remainder
+            quotient = fold(kind, ramp.base, divisor)
+            step = const(ramp.stride.value // divisor.value, ramp.stride.dtype)
+            return quotient if kind is FloorMod else Ramp(quotient, step, self.lanes)
+        if self._in_index and ramp.stride.value == 1 and self.lanes % divisor.value == 0:
+            self._digits.add(divisor.value)
         base, row = linear(ramp.base), Row(ramp.base, ramp.stride.value, divisor.value)
         step = gcd(base.content, divisor.value)
         if base.const % step + (self.lanes - 1) * ramp.stride.value >= step and not any(map(row.agrees, self.rows)):
@@ -269,11 +279,36 @@ class LaneExprs:
             raise NotVectorizable
         indices = [self.index(index) for index in expr.indices]
         if indices[0].dtype.lanes > 1:
+            for digit in sorted(self._digits) if self.mask is None and not isinstance(indices[0], Ramp) else ():
+                in_turn = self._in_turn(expr, digit)
+                if in_turn is not None:
+                    return in_turn
             return BufferLoad(expr.buffer, tuple(indices), None if self.mask is None else self.mask.vector)
         if self.mask is not None and not self.mask.some_active:
             # the lanes share the element, but where none of them wants it it may not be there
             return BufferLoad(expr.buffer, (Broadcast(indices[0], self.lanes),), self.mask.vector)
         return expr if indices[0] is expr.indices[0] else BufferLoad(expr.buffer, tuple(indices))
+
+    def _in_turn(self, expr: BufferLoad, count: int) -> Expr | None:
+        """Lanes that are taken in turn from vectors of what lies side by side, one for each remainder; None where they are not.
+
+            A[lane % 2 * 64 + lane // 2]      →      shuffle((A[Ramp(0, 1, 4)], A[Ramp(64, 1, 4)]), (0, 4, 1, 5, 2, 6, 3, 7))
+        """
+        lanes = self.lanes // count
+        own = self.vectors.keys() - {self.lane}
+        if lanes < 2 or not own.isdisjoint(free_vars(expr.indices[0])):
+            return None
+        found: dict[Key, tuple[int, BufferLoad]] = {}
+        places: list[int] = []
+        for remainder in range(count):
+            lane = Var(self.lane.name, self.lane.dtype)
+            at = lane * const(count, lane.dtype) + const(remainder, lane.dtype)
+            index = LaneExprs(lane, lanes).visit(substitute_expr(expr.indices[0], {self.lane: at}))
+            if not isinstance(index, Ramp) or not is_const(index.stride, 1):
+                return None
+            places.append(found.setdefault(structural_key(index), (len(found), BufferLoad(expr.buffer, (index,))))[0])
+        return Shuffle(tuple(load for _, load in found.values()),
+                       tuple(places[at % count] * lanes + at // count for at in range(self.lanes)))
 
 
 def _is_zero(value: Expr) -> bool:

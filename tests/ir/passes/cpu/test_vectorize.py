@@ -360,6 +360,22 @@ def rows(A: float32[6, {row * step + 1}], C: out float32[5, {row}]):
     assert not told_apart or f"{step}, 8)]" in str(vectors).partition("else")[0]
 
 
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize(("index", "picked"), [
+    ("j % 2 * 150 + j // 2", True), ("(j + 2 * n) // 2", True), ("j // 4 + j % 4 * 75", True), ("n * 2 + j % 2 + j // 2", True),
+    ("(j + n) // 2 + j % 2", True), ("j // 2 * 3 + j % 2", False), ("j // 3", False)])
+def test_lanes_that_are_read_in_turn_are_picked_from_vectors(index: str, picked: bool, bits: int) -> None:
+    before = parse(f"""
+def turns(A: float32[300], C: out float32[3, 131]):
+    for n in 3:
+        for j in vectorized(131):
+            C[n, j] = A[{index}] + 1.0
+""")
+    vectors = unroll(vectorize(flatten(before), bits))
+    assert_same(before, vectors)
+    assert ("shuffle([A[" in str(vectors)) == (picked and not ("% 4" in index and bits == 128))
+
+
 def test_ends_of_rows_that_depend_on_what_the_lanes_read_are_not_looked_for() -> None:
     before = parse("""
 def rows(at: int32[4], A: float32[8, 32], C: out float32[4, 8]):
