@@ -51,11 +51,11 @@ several axes."""
 
 
 def contraction_of(op: Operation) -> Contraction | None:
-    """How an operation is a sum of products of elements of two tensors, wherever they are read, with rows that one of them alone
-    is read along and columns that the other is; None where it is not."""
+    """How an operation is a sum of products of elements of two tensors, or of one at two places, wherever they are read, with rows
+    that one of them alone is read along and columns that the other is; None where it is not."""
     axes = {*op.axis, *op.reduce_axis}
     loads = [factor for factor in factors(op) or () if isinstance(factor, ProducerLoad)]
-    if len(loads) < 2 or loads[0].producer is loads[1].producer or not op.axis or not all(map(fixed_extent, axes)):
+    if len(loads) < 2 or not op.axis or not all(map(fixed_extent, axes)):
         return None
     a, b = loads if op.axis[-1] in axes_of(loads[1]) else loads[::-1]
     left, right = axes_of(a), axes_of(b)
@@ -163,9 +163,11 @@ def _description(found: Contraction, way: Plan) -> str:
 def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int]) -> None:
     s, anchor = group.s, group.anchor
     sums = result_of(group, chosen)
-    panel, panel_axes = _copied(group, sums, found.b)
     along, in_place = lies_along(found), read_in_place(found, chosen)
-    rows, row_axes = (None, []) if in_place else _copied(group, sums, found.a)
+    sides = [load for load in loads_of(anchor) if load is found.b or load is found.a and not in_place]
+    copies = {load: _copied(group, sums, load) for load in sides}  # in the order in which they are read
+    panel, panel_axes = copies[found.b]
+    rows, row_axes = (None, []) if in_place else copies[found.a]
     order = [anchor.axis.index(axis) for axis in found.outer]
     across = [[anchor.axis.index(axis) for axis in axes] for axes in (found.rows, found.columns)]
     extents = [fixed_extent(axis) for axis in anchor.axis]
@@ -204,8 +206,8 @@ def _narrower(whole: Contraction) -> Iterator[Contraction]:
 def _copied(group: Group, sums: Stage, load: ProducerLoad) -> tuple[Stage, list[IterVar]]:
     """A copy of one side by what is read at each of the sum's axes, and those of the anchor's axes that it has; it has none that
     the sum, being a copy itself, knows to be of one value."""
-    op = sums.op
-    read = {axis for each in loads_of(op) if each.producer is group.s[source(load)].op.output(0) for axis in axes_of(each)}
+    op, tensor = sums.op, group.s[source(load)].op.output(0)
+    read = axes_of(next(each for each in loads_of(op) if each.producer is tensor))
     pairs = zip((*op.axis, *op.reduce_axis), (*group.anchor.axis, *group.anchor.reduce_axis), strict=True)
     axes = [axis for own, axis in pairs if own in read]
     return group.s[group.s.cache_read(source(load), "global", [sums], reindex=True)], axes
@@ -218,7 +220,8 @@ def _panels(
     """The copy of one side, over these axes: `width` values `along` some of them lie side by side for each term of the sum."""
     s, windows = group.s, not all(isinstance(index, IterVar) for index in load.indices)
     for head in upstream(group, load) if not windows else ():  # what is read more than once stays a stage of its own
-        s[head].compute_inline()
+        if s[head].attach_type != "inline":
+            s[head].compute_inline()
 
     def places(*at: Expr) -> list[Expr]:
         index = dict(zip(axes, at, strict=True))

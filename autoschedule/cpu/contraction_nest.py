@@ -20,18 +20,21 @@ from math import ceil, log2, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
+from ...ir.analysis.linear import linear, terms
 from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
 from ...ir.ops import const
 from ...te.operation import Operation
 from ..estimate import Body, Nest
 from ..instructions import pieces
-from ..operations import contiguous, fixed_extent
+from ..operations import axes_in, contiguous, fixed_extent
 from .gemm_plan import Plan
 from .packs import axes_of
 from .sum_nest import stored_by
 
 __all__ = ["Contraction", "Elements", "contraction_nest", "copied_how", "flat", "lies_along", "read_in_place", "size_of"]
 
+NEAR = 4
+"""Elements apart up to which vectors are loaded whole."""
 LONG = 16
 """Terms of the innermost loop of a sum from which on the loops around it cost little."""
 
@@ -62,18 +65,26 @@ def lies_along(found: Contraction) -> bool:
 
 
 def read_in_place(found: Contraction, way: Plan) -> bool:
-    """Whether rows are read where they lie."""
-    return lies_along(found) or (
-        not way.depth and found.summed[-1] in contiguous(found.a) and fixed_extent(found.summed[-1]) >= LONG)
+    """Whether rows are read where they lie; those of a tensor that is read by columns too are not."""
+    return found.a.producer is not found.b.producer and (lies_along(found) or (
+        not way.depth and found.summed[-1] in contiguous(found.a) and fixed_extent(found.summed[-1]) >= LONG))
 
 
 def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[IterVar], width: int, lanes: int) -> str:
-    """How `width` neighbours `along` these axes come into a panel: "beside" each other as they lie; "turned", loaded along the sum
-    and turned in registers; or "apart", one by one."""
+    """How `width` neighbours `along` these axes come into a panel: "beside" each other as they lie, most of them in one row, or a
+    few elements apart; "turned", loaded along the sum and turned in registers; or "apart", one by one."""
     inner = tuple(axis for axis in along if axis in axes_of(load))
-    if inner and inner[-1] in contiguous(load) and (len(inner) == 1 or load.indices[-len(inner):] == inner):
+    if inner and _is_near(load, inner[-1]) and (
+            len(inner) == 1 or load.indices[-len(inner):] == inner or fixed_extent(inner[-1]) >= 2 * lanes):
         return "beside"
     return "turned" if load.indices[-1] is summed[-1] and width % lanes == 0 else "apart"
+
+
+def _is_near(load: ProducerLoad, axis: IterVar) -> bool:
+    """Whether neighbours along an axis lie in one row, few enough elements apart for vectors of which lanes are picked."""
+    *outer, last = load.indices
+    steps = {part: step for part, step in terms(linear(last)) if axis in axes_in(part)}
+    return steps.keys() == {axis} and 1 <= steps[axis] <= NEAR and not any(axis in axes_in(index) for index in outer)
 
 
 @dataclass(frozen=True)

@@ -349,7 +349,8 @@ class SchedulePrimitives:
                                                    C[i] += A.local[i, k] * W[k]
 
         reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
-        holds what is read at each: windows side by side. Reads have to be at one place, and not lazy ones.
+        holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
+        first. Lazy reads are not copied so.
 
         Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
         """

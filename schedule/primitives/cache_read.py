@@ -68,7 +68,8 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
                                                C[i] += A.local[i, k] * W[k]
 
     reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
-    holds what is read at each: windows side by side. Reads have to be at one place, and not lazy ones.
+    holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
+    first. Lazy reads are not copied so.
 
     Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
     """
@@ -83,12 +84,12 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
     source = schedule[tensor]
     current = source.op.output(tensor.value_index)
     stages = _reader_stages(schedule, current, readers)
-    load = _the_load(stages, current) if reindex else None
+    load = _first_load(stages, current) if reindex else None
     with schedule.compound("cache_read", tensor=tensor, scope=scope, readers=tuple(stages), reindex=reindex):
-        cache, at = (_copy_of(current, scope), None) if load is None else _copy_of_reads(stages[0], load, scope)
+        cache, at = (_copy_of(current, scope), ()) if load is None else _copy_of_reads(stages[0], load, scope)
         schedule.insert_stage(schedule.place_of(source) + 1, cache.op, source).scope = scope
         schedule.rewrite({
-            stage: stage.op.replace_inputs({current: cache}) if at is None else _reading(stage.op, current, cache, at)
+            stage: stage.op.replace_inputs({current: cache}) if load is None else _reading(stage.op, load, cache, at)
             for stage in stages})
     return cache
 
@@ -110,10 +111,12 @@ def _copy_of_reads(stage: Stage, load: ProducerLoad, scope: str) -> tuple[Tensor
     return ComputeOp(name=name, source=user_source(), axis=axis, body=(substitute(load, fresh),)).output(0), at
 
 
-def _reading(op: Operation, tensor: Tensor, cache: Tensor, at: tuple[IterVar, ...]) -> Operation:
-    """The operation that reads the copy at its axes."""
+def _reading(op: Operation, load: ProducerLoad, cache: Tensor, at: tuple[IterVar, ...]) -> Operation:
+    """The operation that reads the copy at its axes, where it read at the place of this load."""
+    place = structural_key(load)
+
     def rule(node: Node) -> Node | None:
-        return ProducerLoad(cache, at) if isinstance(node, ProducerLoad) and node.producer is tensor else None
+        return ProducerLoad(cache, at) if isinstance(node, ProducerLoad) and structural_key(node) == place else None
 
     def moved(value: Expr) -> Expr:
         return rewrite(value, rule)
@@ -121,18 +124,17 @@ def _reading(op: Operation, tensor: Tensor, cache: Tensor, at: tuple[IterVar, ..
     return op.rewritten(moved)
 
 
-def _the_load(stages: list[Stage], tensor: Tensor) -> ProducerLoad:
-    """The one read of a tensor by one stage. Raises BadCacheRead where there are others, or where its loops do not say which
+def _first_load(stages: list[Stage], tensor: Tensor) -> ProducerLoad:
+    """The first read of a tensor by one stage. Raises BadCacheRead where others read it, or where its loops do not say which
     elements are read."""
     op = stages[0].op
     nodes = [node for value in op.values for node in post_order(value)]
     loads = [node for node in nodes if isinstance(node, ProducerLoad) and node.producer is tensor]
-    places = {tuple(map(structural_key, load.indices)) for load in loads}
     axes = {*op.axis, *op.reduce_axis}
     used = {node for load in loads[:1] for node in post_order(load) if isinstance(node, IterVar)}
     reason = ""
-    if len(stages) > 1 or len(places) != 1:
-        reason = f"{len(stages)} stages read it" if len(stages) > 1 else f"{stages[0].name} reads it at {len(places)} places"
+    if len(stages) > 1:
+        reason = f"{len(stages)} stages read it"
     elif any(not axes.issuperset(used) or axis.dom is None or not is_const(axis.dom.begin, 0)
              or any(isinstance(node, IterVar) for node in post_order(axis.dom.extent)) for axis in used):
         reason = "it is read along axes that begin elsewhere than at 0, or whose extents depend on others"

@@ -56,6 +56,20 @@ def compare(inputs: list[te.Tensor], output: te.Tensor, note: str = "") -> None:
         np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-4, err_msg=note)
 
 
+@pytest.mark.parametrize(("turned", "swapped", "head"), [(True, False, False), (False, True, False), (True, True, True)])
+def test_a_tensor_times_itself_is_copied_by_rows_and_by_columns(turned: bool, swapped: bool, head: bool) -> None:
+    a = te.placeholder((43, 37) if turned else (37, 43), name="A")
+    b = te.compute(a.shape, lambda *at: te.max(a(*at), 0.0), name="B") if head else a
+    k = te.reduce_axis((0, 43), "k")
+
+    def term(i: te.Expr, j: te.Expr) -> te.Expr:
+        rows, columns = (b[k, i], b[k, j]) if turned else (b[i, k], b[j, k])
+        return te.sum(columns * rows if swapped else rows * columns, k)
+    c = te.compute((37, 37), term, name="C")
+    assert schedule(c, HASWELL).plan[0].rule == "contraction"
+    compare([a], c)
+
+
 def test_rows_are_what_one_side_alone_is_read_along_and_columns_the_last_axes_of_the_other() -> None:
     _, c = contraction("abcd-aebf-fdec", {"a": 3, "b": 5, "c": 7, "d": 11, "e": 2, "f": 3})
     found = contraction_of(c.op)

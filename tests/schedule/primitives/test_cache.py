@@ -342,14 +342,23 @@ def test_a_reindexed_copy_takes_the_axes_that_are_read_alone() -> None:
     same(s, C, inputs)
 
 
-@pytest.mark.parametrize(("declare", "reason"), [
-    (lambda A: te.compute((N,), lambda i: A[i] + A[i + 1], name="C"), "C reads it at 2 places"),
-    (lambda A: te.compute((N,), lambda i: te.if_then_else(i > 0, A[te.max(i - 1, 0)], 0.0), name="C"),
-     "C reads it only where a condition holds")])
-def test_reads_that_the_axes_do_not_tell_are_not_copied_by_them(declare: Any, reason: str) -> None:
-    A = te.placeholder((N + 2,), name="A")
-    C = declare(A)
+def test_of_several_places_a_reindexed_copy_has_what_is_read_at_the_first() -> None:
+    A = te.placeholder((N, 5), name="A")
+    k = te.reduce_axis((0, 5), "k")
+    C = te.compute((N, N), lambda i, j: te.sum(A[i, k] * A[j, k], axis=k), name="C")
     s = te.create_schedule(C)
-    with pytest.raises(errors.BadCacheRead, match=reason):
+    s.cache_read(A, "global", [C], reindex=True)
+    columns = s.cache_read(A, "local", [C], reindex=True)
+    assert "A.global[i, k], A.local[j, k]" in str(s)
+    s[columns].compute_at(s[C], s[C].op.axis[0])
+    same(s, C, {A: values(N, 5)})
+    assert s.replay(s.records, [C]).records == s.records
+
+
+def test_reads_that_the_axes_do_not_tell_are_not_copied_by_them() -> None:
+    A = te.placeholder((N + 2,), name="A")
+    C = te.compute((N,), lambda i: te.if_then_else(i > 0, A[te.max(i - 1, 0)], 0.0), name="C")
+    s = te.create_schedule(C)
+    with pytest.raises(errors.BadCacheRead, match="C reads it only where a condition holds"):
         s.cache_read(A, "local", [C], reindex=True)
     assert not s.records, "the schedule is as it was"
