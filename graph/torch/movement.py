@@ -265,8 +265,13 @@ def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
 def _split_back(c: Call, whole: str, part: str) -> str:
     axis, sizes = _sizes(c)
     at = c.integer("at")
-    begin, end = (extent(" + ".join(f"({size})" for size in ("0", *sizes[:count]))) for count in (at, at + 1))
-    return put(c, whole, part, axis, begin, end)
+    return put(c, whole, part, axis, _total(sizes[:at]), _total(sizes[:at + 1]))
+
+
+def _total(sizes: Sequence[Extent]) -> Extent:
+    if all(isinstance(size, int) for size in sizes):
+        return sum(int(size) for size in sizes)
+    return extent(" + ".join(f"({size})" for size in sizes))
 
 
 @_view("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", back=_split_back)
