@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test fast avx2 soak lint bench gpu coverage clean
+.PHONY: help demo test fast avx2 soak lint docs bench gpu coverage clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ soak: $(STAMP)  ## every test, drawn checks at their full counts (about two hour
 lint: $(STAMP)  ## ruff and pyright
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright
+
+docs: $(STAMP)  ## the site, out/site/index.html: pages, tutorials with what they print, the reference
+	@$(BIN)/python docs/make_site.py out/site
 
 coverage: $(STAMP)  ## lines of the tree that the tests run
 	@cd tests && ../$(PYTEST) --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered

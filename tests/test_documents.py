@@ -41,17 +41,50 @@ def test_the_page_of_errors_lists_every_error_as_its_class_says() -> None:
     assert (ROOT / "docs" / "errors.md").read_text() == make_errors.render_index(), "run python docs/make_errors.py"
 
 
-def test_the_program_of_the_page_on_running_kernels_runs() -> None:
-    page = (ROOT / "docs" / "running-kernels.md").read_text()
-    (program,) = [text for language, text in BLOCK.findall(page) if language == "python"]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "CacheInfo(hits=0, misses=2, currsize=2)\n", done.stderr
+_SHOWN = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+_RUN_PAGE = """
+import io, json, sys
+from contextlib import redirect_stdout
+names = {"__name__": "__main__"}
+for number, (program, shown) in enumerate(json.load(sys.stdin)):
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(compile(program, f"program {number}", "exec"), names)
+    assert not shown or printed.getvalue().strip() == shown.strip(), f"program {number} prints:\\n{printed.getvalue()}"
+"""
+"""Runs the programs of a page one after the other; what stands below one as text is what it prints."""
 
 
-def test_the_program_of_the_page_on_boundaries_runs() -> None:
-    (program,) = [text for language, text in BLOCK.findall((ROOT / "docs" / "boundaries.md").read_text()) if language == "python"]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "1.0 1.0\n", done.stderr
+@pytest.mark.parametrize("name", ["start", "concepts", "choosing", "running-kernels", "boundaries"])
+def test_the_programs_of_a_page_run_in_turn_and_print_what_it_shows(name: str, tmp_path: Path) -> None:
+    programs = _SHOWN.findall((ROOT / "docs" / f"{name}.md").read_text())
+    assert programs, "a page without programs"
+    done = subprocess.run([sys.executable, "-c", _RUN_PAGE], input=json.dumps(programs), capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_pictures_are_what_schedules_draw_now() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import make_pictures
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    written = {path.stem: path.read_text() for path in (ROOT / "docs" / "pictures").glob("*.svg")}
+    assert written == make_pictures.pictures(), "run python docs/make_pictures.py"
+
+
+def test_the_site_is_made_without_a_warning_and_every_page_is_in_it(tmp_path: Path) -> None:
+    """Links between pages, to headings and to pictures included; tutorials run in their own test."""
+    pytest.importorskip("sphinx", reason="the package sphinx, which makes the site, is not installed")
+    done = subprocess.run([sys.executable, str(ROOT / "docs" / "make_site.py"), str(tmp_path / "site"), "--unrun"],
+                          capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    assert not [page for page in pages if not (tmp_path / "site" / page).is_file()]
+    assert "split" in (tmp_path / "site" / "primitives.html").read_text()
+    assert (tmp_path / "site" / "tutorials" / "01_first_kernel.html").is_file()
+    remote = re.compile(r'(?:src|href)="https?://[^"]*"')
+    scripts = [link for link in remote.findall((tmp_path / "site" / "index.html").read_text()) if "script" in link or ".css" in link]
+    assert not scripts, "a page that is opened from the disk asks no other machine"
 
 
 def test_the_programs_of_the_page_on_numbers_print_what_it_says() -> None:

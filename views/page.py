@@ -21,12 +21,13 @@ from ..ir.stmt import For, Function
 from ..ir.text.printer import lines_of
 from ..ir.visit import walk
 from ..schedule.lowering.lower import Lowered
+from ..schedule.model.schedule import Schedule
 from .errors import PageNeedsJinja
 from .explain import explain
-from .stage_graph import draw_stages
+from .stage_graph import StageGraph, draw_stages
 from .steps import Step, Steps, difference
 
-__all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render"]
+__all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render", "stages_svg"]
 
 _MOST_ASSEMBLY = 9000
 """Lines; what is longer is cut, so that the page stays small enough to open at once."""
@@ -218,30 +219,47 @@ def _warnings(parts: PageParts) -> list[str]:
 
 def render(parts: PageParts) -> str:
     """The page. Raises PageNeedsJinja (TW0257) where jinja2 is not installed."""
-    try:
-        from jinja2 import Environment
-    except ImportError:
-        raise PageNeedsJinja("cannot write a page about a schedule", reason="it is made by jinja2, which is not installed",
-                             called=user_source(), fix="pip install 'tilewright[plot]'") from None
-    folder = files(__name__.rpartition(".")[0]).joinpath("page_files")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    filters: dict[str, Any] = cast(Any, environment.filters)
-    filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens, "time": time_text}
     lines = loop_lines(parts)
     assembly = list(parts.assembly) if parts.assembly is not None else None
-    bounds = parts.lowered.bounds.of if parts.lowered is not None else {}
-    ranges = {computation.stage: stage_bounds.ranges for computation, stage_bounds in bounds.items()}
     links: dict[str, Any] = {
         str(line.number): [line.near, line.far, line.end, list(line.chain)] for line in lines if line.is_loop or line.chain}
-    return environment.from_string(folder.joinpath("page.html").read_text("utf-8")).render(
+    return _template("page.html").render(
         name=parts.name, target=parts.target, lines=lines, plan=parts.plan, steps=_diffs(parts.steps),
         begin=parts.steps.begin.splitlines(),
         assembly=assembly[:_MOST_ASSEMBLY] if assembly is not None else None,
         left_out=max(0, len(assembly) - _MOST_ASSEMBLY) if assembly is not None else 0,
-        open=parts.open, graph=draw_stages(parts.steps.schedule, ranges), links=links, warnings=_warnings(parts),
-        style=_markup(folder.joinpath("page.css").read_text("utf-8")),
-        script=_markup(folder.joinpath("page.js").read_text("utf-8")),
+        open=parts.open, graph=_graph(parts.steps.schedule, parts.lowered), links=links, warnings=_warnings(parts),
+        style=_markup("".join(map(_file, ("colors.css", "page.css", "stages.css")))), script=_markup(_file("page.js")),
     )
+
+
+def stages_svg(schedule: Schedule, lowered: Lowered | None) -> str:
+    """The stages of a schedule as a picture in SVG that stands alone. lowered: what tells how far loops run."""
+    return _template("stages.svg").render(
+        graph=_graph(schedule, lowered), alone=True, style=_markup(_file("colors.css") + _file("stages.css")))
+
+
+def _graph(schedule: Schedule, lowered: Lowered | None) -> StageGraph:
+    bounds = lowered.bounds.of if lowered is not None else {}
+    return draw_stages(schedule, {computation.stage: stage_bounds.ranges for computation, stage_bounds in bounds.items()})
+
+
+def _template(name: str) -> Any:
+    """A file of page_files as a template of jinja2."""
+    try:
+        from jinja2 import Environment, FunctionLoader
+    except ImportError:
+        raise PageNeedsJinja("cannot write a page about a schedule", reason="it is made by jinja2, which is not installed",
+                             called=user_source(), fix="pip install 'tilewright[plot]'") from None
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_file))
+    filters: dict[str, Any] = cast(Any, environment.filters)
+    filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens, "time": time_text}
+    return environment.get_template(name)
+
+
+def _file(name: str) -> str:
+    """The text of a file of page_files."""
+    return files(__name__.rpartition(".")[0]).joinpath("page_files").joinpath(name).read_text("utf-8")
 
 
 def _markup(text: str) -> Any:

@@ -23,10 +23,10 @@ from ..ir.visit import deep_recursion
 from ..schedule import Schedule
 from ..schedule.lowering.lower import lower_whole
 from ..schedule.lowering.text import all_arguments
-from .page import Instruction, PageParts, render
+from .page import Instruction, PageParts, render, stages_svg
 from .steps import Steps
 
-__all__ = ["notebook_html", "page", "show", "write_page"]
+__all__ = ["notebook_html", "page", "show", "stages_picture", "write_page"]
 
 
 def page(schedule: Schedule, target: str | Target = "llvm") -> str:
@@ -38,6 +38,16 @@ def page(schedule: Schedule, target: str | Target = "llvm") -> str:
     chosen = target if isinstance(target, Target) else Target.parse(target)
     with deep_recursion():
         return render(_parts(schedule, chosen))
+
+
+def stages_picture(schedule: Schedule) -> str:
+    """The stages as a picture in SVG: who reads whom, at which loop each is computed, and how far its loops run.
+
+    Raises PageNeedsJinja (TW0257) where jinja2 is not installed; what lowering raises.
+    """
+    with deep_recursion():
+        whole = Steps(schedule).schedule
+        return stages_svg(whole, lower_whole(whole, all_arguments(whole), "picture"))
 
 
 def _parts(schedule: Schedule, target: Target) -> PageParts:

@@ -1,0 +1,49 @@
+"""How Sphinx makes the site: pages in Markdown, and a reference from the docstrings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import tilewright
+
+project = "tilewright"
+version = release = tilewright.__version__
+html_title = f"tilewright {version}"
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["error_examples"]
+myst_enable_extensions = ["attrs_block"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style, pygments_dark_style = "friendly", "github-dark"
+toc_object_entries = False  # each page would hold the tree of all names
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+maximum_signature_line_length = 100
+suppress_warnings = ["misc.highlighting_failure", "toc.not_included"]  # fragments of C and shells; a page for each error
+
+_SPAN = re.compile(r"`+[^`]*`+")
+_MARKS = re.compile(r"[\\*|]|(?<=\w)_(?=\W|$)")
+
+
+def _plain(lines: list[str]) -> list[str]:
+    """A docstring, which is Markdown of paragraphs, lists, spans and indented code, as what autodoc reads."""
+    result: list[str] = []
+    for line in lines:
+        indented = line.startswith("    ") and (not result or not result[-1].strip() or result[-1].startswith("    "))
+        if indented and result and not result[-1].strip() and not any(part.startswith("    ") for part in result[-2:]):
+            result += [".. code-block:: python", ""] if re.search(r"[=(\[]", line) else ["::", ""]
+        parts = [line] if indented else re.split(f"({_SPAN.pattern})", line)
+        result.append("".join(
+            part if indented else f"``{part.strip('`')}``" if _SPAN.fullmatch(part) else _MARKS.sub(r"\\\g<0>", part)
+            for part in parts))
+    return result
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", lambda app, what, name, obj, options, lines: lines.__setitem__(slice(None), _plain(lines)))

@@ -1,0 +1,62 @@
+"""Makes the site: `python docs/make_site.py out/site`, or `make docs`.
+
+The pages of docs/, the tutorials, each with what it prints, and a reference from the docstrings, as files that are opened from the
+disk. Warnings of the generator, links that lead nowhere among them, are errors. `--unrun` leaves out what tutorials print.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def tutorial_page(path: Path, run: bool = True) -> str:
+    """A tutorial as a page: what it says first, its program, and what that prints."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    title, _, introduction = (ast.get_docstring(tree) or path.stem).partition("\n")
+    first = tree.body[1].lineno if len(tree.body) > 1 else 1
+    program = "\n".join(text.splitlines()[first - 1:]).strip()
+    page = [f"# {title.rstrip('.')}", introduction.strip(), f"```python\n{program}\n```"]
+    if run:
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, path], cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{path.name} fails:\n{done.stderr}")
+        page += ["It prints, on the machine that made this page:", f"```text\n{done.stdout.rstrip()}\n```"]
+    return "\n\n".join(page) + "\n"
+
+
+def site_source(folder: Path, run: bool = True) -> None:
+    """Writes what the generator reads."""
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("make_*.py", "__pycache__"))
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, folder / "docs" / name.lower())
+    tutorials = sorted((ROOT / "tutorials").glob("[0-9]*.py"))
+    (folder / "docs" / "tutorials").mkdir()
+    for at, path in enumerate(tutorials):
+        print(f"[{at + 1}/{len(tutorials)}] {path.stem}", flush=True)
+        (folder / "docs" / "tutorials" / f"{path.stem}.md").write_text(tutorial_page(path, run))
+
+
+def make(target: Path, run: bool = True) -> int:
+    """Makes the site in a folder. Returns the generator's exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        site_source(Path(folder), run)
+        command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", f"{folder}/doctrees",
+                   f"{folder}/docs", str(target)]
+        return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    arguments = [argument for argument in sys.argv[1:] if argument != "--unrun"]
+    place = Path(arguments[0] if arguments else "out/site").absolute()
+    status = make(place, "--unrun" not in sys.argv)
+    print(f"the site is {place / 'index.html'}" if not status else "the site has errors")
+    raise SystemExit(status)
