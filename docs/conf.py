@@ -44,6 +44,10 @@ def _plain(lines: list[str]) -> list[str]:
     return result
 
 
+def _rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = _plain(lines)
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", lambda app, what, name, obj, options, lines: lines.__setitem__(slice(None), _plain(lines)))
+    app.connect("autodoc-process-docstring", _rewrite)

@@ -76,8 +76,8 @@ def pictures() -> dict[str, str]:
     _, columns = cached[last].tile(*last.op.axis, 8, 16)[:2]
     cached[copy].compute_at(cached[last], columns)
     return {
-        "stages-plain": stages_picture(plain), "stages-attached": stages_picture(attached), "stages-inlined": stages_picture(inlined),
-        "stages-cached": stages_picture(cached),
+        "stages-plain": stages_picture(plain), "stages-attached": stages_picture(attached),
+        "stages-inlined": stages_picture(inlined), "stages-cached": stages_picture(cached),
         "order-plain": grid(order(lambda s, C: None)),
         "order-reordered": grid(order(lambda s, C: s[C].reorder(*reversed(C.op.axis)))),
         "order-tiled": grid(order(lambda s, C: s[C].tile(*C.op.axis, 4, 4))),
