@@ -85,7 +85,7 @@ def test_the_site_is_made_without_a_warning_and_every_page_is_in_it(tmp_path: Pa
     assert (tmp_path / "site" / "tutorials" / "01_first_kernel.html").is_file()
     remote = re.compile(r'(?:src|href)="https?://[^"]*"')
     links = remote.findall((tmp_path / "site" / "index.html").read_text())
-    assert not [link for link in links if link.startswith("src") or ".css" in link], "a page that is opened from the disk asks no other machine"
+    assert not [link for link in links if link.startswith("src") or ".css" in link], "a page from the disk asks no other machine"
 
 
 def test_the_programs_of_the_page_on_numbers_print_what_it_says() -> None:
