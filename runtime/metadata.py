@@ -1,8 +1,10 @@
 """What a shared library of ours knows about itself, and reading it from the file before the file is loaded.
 
 The section SECTION of the ELF file holds, in little-endian numbers of 32 bits but for MAGIC: MAGIC (8 bytes), VERSION,
-the size of a JSON text, its CRC-32, the number of offsets, the offsets, the JSON text. An offset is the distance of a function (or
-variable) from the section's first byte: those of COMMON, then for each kernel those of ROLES.
+the size of a JSON text, its CRC-32, the number of offsets, the seal, the offsets, the JSON text. An offset is the distance of a
+function (or variable) from the section's first byte: those of COMMON, then for each kernel those of ROLES.
+The seal is the CRC-32 of all that is loaded of the file, which finds damage before the system's loader falls over it; 0 in what
+others linked from an archive.
 """
 
 from __future__ import annotations
@@ -12,26 +14,30 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..untrusted import plain_json
 from .signature import Signature
 
 __all__ = ["COMMON", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "LoadedFunction", "Metadata", "NoMetadata",
-           "read_metadata"]
+           "read_metadata", "sealed"]
 
 SECTION = ".tilewright"
 MAGIC = b"TILEWRGT"
-VERSION = 2
+VERSION = 3
 COMMON = ("missing", "threads")
 """The function that asks the processor; the variable with the address of the process's threads, and the pool's functions."""
 ROLES = ("call", "check", "run", "python")
 MACHINES = {62: "x86_64", 183: "aarch64"}
 """ELF's numbers of the machines that libraries are made for."""
 
-_HEADER = struct.Struct("<8sIIII")
+_HEADER = struct.Struct("<8sIIIII")
+_SEAL = _HEADER.size - 4
+"""Where the seal lies in the section."""
 _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+_SECTION_TABLE, _OF_SECTIONS = slice(40, 48), slice(58, 64)
+"""What the header says of sections: where their table lies; how many there are, and how large."""
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,1000}")
@@ -82,12 +88,14 @@ class Metadata:
 def read_metadata(content: bytes) -> Metadata:
     """What a file says of itself. Raises NoMetadata where it is no whole ELF library of ours; other versions than
     VERSION come without description."""
-    machine, address, raw = _section(content)
+    machine, address, at, raw = _section(content)
     if len(raw) < _HEADER.size or raw[:8] != MAGIC:
         raise NoMetadata("its section of tilewright's is damaged")
-    _, version, size, checksum, count = _HEADER.unpack_from(raw)
+    _, version, size, checksum, count, seal = _HEADER.unpack_from(raw)
     if version != VERSION:
         return Metadata(machine, version, address, raw)
+    if seal and seal != _seal_of(content, at):
+        raise NoMetadata("it is not as it was written: what is loaded of it has changed")
     begin = _HEADER.size + 4 * count
     if begin + size > len(raw):
         raise NoMetadata("its section of tilewright's is damaged")
@@ -103,6 +111,23 @@ def read_metadata(content: bytes) -> Metadata:
         raise NoMetadata("its section of tilewright's is damaged")
     _require_places(content, address, offsets)
     return Metadata(machine, version, address, raw, **described, offsets=offsets)
+
+
+def sealed(content: bytes) -> bytes:
+    """A library with its seal. Raises NoMetadata where it is no library of ours."""
+    at = _section(content)[2]
+    return content[:at + _SEAL] + _seal_of(content, at).to_bytes(4, "little") + content[at + _HEADER.size:]
+
+
+def _seal_of(content: bytes, section: int) -> int:
+    """Of what is loaded, but for the seal itself and what the header says of sections, which strip changes. Never 0."""
+    sound = bytearray(content)
+    for left_out in (slice(section + _SEAL, section + _HEADER.size), _SECTION_TABLE, _OF_SECTIONS):
+        sound[left_out] = bytes(left_out.stop - left_out.start)
+    checksum = 0
+    for segment in _segments(content):
+        checksum = zlib.crc32(memoryview(sound)[segment.offset:segment.offset + segment.stored], checksum)
+    return checksum or 1
 
 
 def _described(plain: Any) -> dict[str, Any]:
@@ -126,22 +151,35 @@ def _require_places(content: bytes, address: int, offsets: Sequence[int]) -> Non
         role = COMMON[number] if number < len(COMMON) else ROLES[(number - len(COMMON)) % len(ROLES)]
         flag = _WRITABLE if role in ("threads", "python") else _EXECUTABLE
         place = address + offset
-        if not any(flags & flag and begin <= place < begin + size for flags, begin, size in segments):
+        if not any(one.flags & flag and one.begin <= place < one.begin + one.size for one in segments):
             raise NoMetadata(f"its section of tilewright's is damaged: {role} lies nowhere in it")
 
 
-def _segments(content: bytes) -> list[tuple[int, int, int]]:
-    """(flags, address, bytes) of what is loaded of an ELF file."""
+class _Segment(NamedTuple):
+    """What is loaded of a file: `stored` bytes from `offset`, to `size` bytes from the address `begin`."""
+
+    kind: int
+    flags: int
+    offset: int
+    begin: int
+    physical: int
+    stored: int
+    size: int
+    alignment: int
+
+
+def _segments(content: bytes) -> list[_Segment]:
+    """What is loaded of an ELF file."""
     fields = _ELF_HEADER.unpack_from(content)
     table, entry, count = fields[5], fields[9], fields[10]
     if entry != _SEGMENT.size or table + entry * count > len(content):
         raise NoMetadata("it is cut off: the file ends before its tables do")
-    headers = [_SEGMENT.unpack_from(content, table + entry * i) for i in range(count)]
-    return [(flags, begin, size) for kind, flags, _, begin, _, _, size, _ in headers if kind == _LOADED]
+    headers = [_Segment(*_SEGMENT.unpack_from(content, table + entry * i)) for i in range(count)]
+    return [segment for segment in headers if segment.kind == _LOADED]
 
 
-def _section(content: bytes) -> tuple[str, int, bytes]:
-    """(machine, address, bytes) of our section."""
+def _section(content: bytes) -> tuple[str, int, int, bytes]:
+    """(machine, address, place in the file, bytes) of our section."""
     if len(content) < _ELF_HEADER.size or content[:6] != b"\x7fELF\x02\x01":
         raise NoMetadata("it is no 64-bit little-endian ELF file")
     _, kind, machine, _, _, _, table, _, _, _, _, entry, count, names = _ELF_HEADER.unpack_from(content)
@@ -156,7 +194,7 @@ def _section(content: bytes) -> tuple[str, int, bytes]:
             raise NoMetadata("it is cut off: the file ends before its contents do")
         start = strings[4] + name
         if content[start:start + len(SECTION) + 1] == SECTION.encode() + b"\0":
-            return MACHINES.get(machine, f"machine {machine}"), address, content[offset:offset + size]
+            return MACHINES.get(machine, f"machine {machine}"), address, offset, content[offset:offset + size]
     raise NoMetadata("it was not made by tilewright, or has lost the section that says so")
 
 

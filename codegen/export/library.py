@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from ...errors import user_source
+from ...runtime.metadata import sealed
 from ..abi.packed import calls_packed
 from ..abi.parallel import PARALLEL_FOR
 from ..abi.stub import stub_text
@@ -129,7 +130,8 @@ class _Library:
         if place.suffix != ".so":
             code = self._code(others)
             return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
-        return shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp")
+        library = shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp")
+        return sealed(library) if self.loadable else library
 
     def _code(self, others: list[str]) -> bytes:
         return filled(object_code(self.kernel_parts, others, self.target, self.api), self.constants)

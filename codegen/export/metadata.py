@@ -30,8 +30,8 @@ def metadata_text(description: Mapping[str, Any], names: Sequence[str]) -> str:
     offsets = ", ".join(
         f"i32 trunc (i64 sub (i64 ptrtoint (ptr @{symbol} to i64), i64 ptrtoint (ptr @{_NAME} to i64)) to i32)"
         for symbol in symbols)
-    kind = f"<{{ [8 x i8], i32, i32, i32, i32, [{len(symbols)} x i32], [{len(data)} x i8] }}>"
-    numbers = f"i32 {VERSION}, i32 {len(data)}, i32 {zlib.crc32(data)}, i32 {len(symbols)}"
+    kind = f"<{{ [8 x i8], i32, i32, i32, i32, i32, [{len(symbols)} x i32], [{len(data)} x i8] }}>"
+    numbers = f"i32 {VERSION}, i32 {len(data)}, i32 {zlib.crc32(data)}, i32 {len(symbols)}, i32 0"
     return "\n".join([
         *declared,
         f"@{_NAME} = constant {kind} <{{ [8 x i8] {_bytes(MAGIC)}, {numbers}, [{len(symbols)} x i32] [{offsets}], "

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 import zlib
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,9 +20,9 @@ import drawn
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.runtime.metadata import MAGIC, NoMetadata, read_metadata
+from tilewright.runtime.metadata import MAGIC, SECTION, NoMetadata, read_metadata, sealed
 
-HEADER = struct.Struct("<8sIIII")
+HEADER = struct.Struct("<8sIIIII")
 VALUES: list[Any] = [
     None, True, 0, -1, 1.5, 1 << 70, "", "x", "\0", [], {}, [[]], ["+", "n", 1], ["?", 1, 2], {"name": 1}, [None, None]]
 
@@ -36,14 +37,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_text(content: bytes, text: bytes, **numbers: int) -> bytes:
-    """The library with another text in its section, which is not longer."""
+    """The library with another text in its section, which is not longer, as if it had been written so."""
     at = content.index(MAGIC)
-    fields = dict(zip(("magic", "version", "size", "checksum", "count"), HEADER.unpack_from(content, at), strict=True))
+    fields = dict(zip(("magic", "version", "size", "checksum", "count", "seal"), HEADER.unpack_from(content, at), strict=True))
     begin = at + HEADER.size + 4 * fields["count"]
     assert len(text) <= fields["size"]
     whole = text.ljust(fields["size"])
     header = fields | {"checksum": zlib.crc32(whole)} | numbers
-    return content[:at] + HEADER.pack(*header.values()) + content[at + HEADER.size:begin] + whole + content[begin + fields["size"]:]
+    return sealed(
+        content[:at] + HEADER.pack(*header.values()) + content[at + HEADER.size:begin] + whole + content[begin + fields["size"]:])
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
@@ -99,7 +101,30 @@ def test_a_mutated_header_is_a_typed_error(library: Path, tmp_path: Path, number
 def test_functions_that_lie_nowhere_are_a_typed_error(library: Path, tmp_path: Path, place: int, offset: int) -> None:
     content = bytearray(library.read_bytes())
     struct.pack_into("<i", content, content.index(MAGIC) + HEADER.size + 4 * place, offset)
-    assert loaded(tmp_path / "x.so", bytes(content)) == "TW0741"
+    assert loaded(tmp_path / "x.so", sealed(bytes(content))) == "TW0741"
+
+
+def test_a_changed_byte_of_what_is_loaded_is_a_typed_error(library: Path, tmp_path: Path) -> None:
+    """The system's loader falls over damaged relocations, and a call over damaged code."""
+    content, kept = library.read_bytes(), 0
+    for case in range(drawn.count(150, 5000)):
+        rng, changed = random.Random(f"{drawn.SEED} bytes {case}"), bytearray(content)
+        for _ in range(rng.choice((1, 8))):
+            changed[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+        code = loaded(tmp_path / f"{case}.so", bytes(changed))
+        assert code in ("", "TW0741")
+        kept += not code
+    assert kept < drawn.count(150, 5000) // 2, "most of a file is loaded"
+
+
+def test_a_library_without_symbols_of_sections_still_loads(library: Path, tmp_path: Path) -> None:
+    shutil.copy(library, tmp_path / "stripped.so")
+    strip = shutil.which("strip")
+    if strip is None:
+        pytest.skip("the program strip is not installed")
+    subprocess.run([strip, f"--keep-section={SECTION}", tmp_path / "stripped.so"], check=True)
+    assert (tmp_path / "stripped.so").stat().st_size < library.stat().st_size
+    assert tw.load(tmp_path / "stripped.so").name == "add"
 
 
 def test_mutated_tables_of_the_file_are_typed_errors(library: Path) -> None:
