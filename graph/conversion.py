@@ -41,6 +41,8 @@ class Scope:
         """The version of the model's operators, where they have one."""
         self.values: dict[str, str] = {}
         """Our value by the name that it has in the model."""
+        self.weights: set[str] = set()
+        """Parameters that a training changes: what is made of them is computed when the graph runs, or by passes."""
         self.shapes: dict[str, NDArray[Any]] = {}
         """Of our values that are shapes with symbols: their elements, as expressions."""
 
@@ -60,7 +62,8 @@ class Scope:
         whole: dict[str, Any] = whole_attributes(row, attributes)
         types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
         known = [self.graph.data(name) if name else None for name in inputs]
-        all_known = all(array is not None or not name for array, name in zip(known, inputs, strict=True))
+        all_known = self.weights.isdisjoint(inputs) and all(
+            array is not None or not name for array, name in zip(known, inputs, strict=True))
         if all_known and all(one.is_static for one in types) and not any(map(_is_open, whole.values())):
             most = max(_MOST_FOLDED, sum(array.size for array in known if array is not None))
             if sum(math.prod(map(int, one.shape)) for one in types) <= most:

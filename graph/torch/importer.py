@@ -87,6 +87,8 @@ class _Reading:
                                   reason=f"they are {param.type}", fix="write the archive again by torch.export.save")
         name = entry.path if entry.path and entry.path not in self.scope.graph.types else str(entry.argument)
         frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.param(name, param))
+        if entry.kind == "parameter":
+            self.scope.weights.add(name)
 
     def results(self, frame: _Frame, inputs: Mapping[str, Storage]) -> None:
         """The user's outputs first, then what was written of buffers and inputs."""

@@ -400,3 +400,18 @@ def test_losses(rank: int) -> None:
     agrees(module(lambda x, t: F.cross_entropy(x, t, ignore_index=1)), x, torch.full_like(classes, 1 if rank < 2 else 2))
     for loss in (F.mse_loss, F.l1_loss, F.binary_cross_entropy_with_logits):
         agrees(module(lambda x, y, f=loss: f(x, y)), x, torch.rand_like(x))
+
+
+def test_weights_that_are_only_moved_stay_weights() -> None:
+    """What is made of a parameter alone is no constant: a training changes it."""
+    class Places(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(7, 5)
+
+        def forward(self, x: Any) -> Any:
+            return x * self.table(torch.arange(3))
+
+    model = Places()
+    g = agrees(model, torch.randn(3, 5))
+    assert "table.weight" in g.params
