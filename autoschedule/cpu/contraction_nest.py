@@ -77,7 +77,7 @@ def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[It
     if inner and _is_near(load, inner[-1]) and (
             len(inner) == 1 or load.indices[-len(inner):] == inner or fixed_extent(inner[-1]) >= 2 * lanes):
         return "beside"
-    return "turned" if load.indices[-1] is summed[-1] and width % lanes == 0 else "apart"
+    return "turned" if len(inner) == 1 and load.indices[-1] is summed[-1] and width % lanes == 0 else "apart"
 
 
 def _is_near(load: ProducerLoad, axis: IterVar) -> bool:
