@@ -19,6 +19,7 @@ from ..untrusted import printable
 from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands
+from .models import SUFFIXES, report_model
 from .models import add_commands as add_model_commands
 from .tuning import add_commands as add_tuning_commands
 
@@ -82,12 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     add_tuning_commands(commands)
     add_database_commands(commands)
 
-    report = commands.add_parser("report", help="write a page about a schedule, or about a database of results", description=(
+    report = commands.add_parser("report", help="write a page about a schedule, a model, or a database of results", description=(
         "Writes one HTML file. Of FILE.py:FUNCTION, which returns a schedule ((schedule, args) or a list of tensors will do), "
         "or of the last schedule that FILE.py makes: its records, its loops with what they cost, and the assembly, linked; "
-        "what each primitive changed; its stages. Of a database of results: for each task the tuning curve, the best "
+        "what each primitive changed; its stages. Of a model (.onnx, .pt2, .safetensors, or a graph's text): its kernels with the "
+        "time of each, and its graph. Of a database of results: for each task the tuning curve, the best "
         "schedule, and what failed."))
-    report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:FUNCTION] | DATABASE", help=f"default: {DATABASE}")
+    report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:FUNCTION] | MODEL | DATABASE",
+                        help=f"default: {DATABASE}")
     report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
     report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
     report.set_defaults(command=_report)
@@ -185,7 +188,7 @@ def _function_of(source: str) -> Callable[[], Any] | None:
 def _report(options: argparse.Namespace) -> int:
     what: str = options.what
     if not what.endswith(".py") and ".py:" not in what:
-        print(report_database(what, options.out))
+        print(report_model(what, options.out, options.target) if what.endswith(SUFFIXES) else report_database(what, options.out))
         return 0
     schedule = _schedule_of(what)
     if schedule is None:

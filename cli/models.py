@@ -15,22 +15,26 @@ from ..errors import user_source
 if TYPE_CHECKING:
     from ..graph import Graph
 
-__all__ = ["add_commands"]
+__all__ = ["SUFFIXES", "add_commands", "report_model"]
+
+SUFFIXES = (".onnx", ".pt2", ".safetensors", ".txt")
+"""How the names of models end."""
+_MODELS = "model.onnx, model.pt2, graph.safetensors or graph.txt"
 
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to argparse's subparsers."""
     transform = commands.add_parser("transform", help="a model after passes, as text or as a file", description=(
-        "Reads a model (.onnx, .safetensors as g.save writes it, or a graph's text), runs passes over it, and prints the graph, or "
-        "writes it with its parameters. --list shows the passes, in their order, and which change rounding."))
-    transform.add_argument("model", nargs="?", metavar="MODEL", help="model.onnx, graph.safetensors or graph.txt")
+        "Reads a model (.onnx, .pt2 of torch.export, .safetensors of g.save, or a graph's text), runs passes over it, "
+        "and prints the graph, or writes it with its parameters. --list shows the passes in their order, and which change rounding."))
+    transform.add_argument("model", nargs="?", metavar="MODEL", help=_MODELS)
     transform.add_argument("--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)")
     transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
     transform.add_argument("--list", action="store_true", help="list the passes")
     transform.set_defaults(command=_transform, usage_error=transform.error)
     compiled = commands.add_parser("compile", help="a model as a library that C calls", description=(
         "Reads a model (as transform does) and writes it as a library of one function, with its header beside it."))
-    compiled.add_argument("model", metavar="MODEL", help="model.onnx, graph.safetensors or graph.txt")
+    compiled.add_argument("model", metavar="MODEL", help=_MODELS)
     compiled.add_argument("--out", "-o", metavar="FILE", required=True, help="libnet.so, libnet.a or net.o")
     compiled.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
     compiled.add_argument("--weights", choices=("embed", "file"), default="embed",
@@ -45,6 +49,24 @@ def _compile(options: argparse.Namespace) -> int:
     written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math)
     print("\n".join(f"{path}: {path.stat().st_size} bytes" for path in written))
     return 0
+
+
+def report_model(path: str, out: str, target: str) -> Path:
+    """Writes the page about a model; where its sizes are known, with the times of a call on drawn inputs."""
+    import numpy as np
+
+    from ..driver.build import build
+    from ..graph.errors import BadGraphInput
+    from ..graph.types import array_dtype
+
+    model = build(_read(path), target=target)
+    rng = np.random.default_rng(0)
+    if not all(kind.is_static for kind in model.inputs.values()):
+        raise BadGraphInput(f"{path!r} has inputs of any size", called=user_source(), reason="a page is about one size",
+                               fix="m = tw.build(g); m.show(path, *arrays), or from_onnx(path, shapes={...})")
+    arrays = [np.asarray(rng.standard_normal(tuple(map(int, kind.shape))) if "float" in kind.dtype else
+                         np.zeros(tuple(map(int, kind.shape)))).astype(array_dtype(kind.dtype)) for kind in model.inputs.values()]
+    return model.show(out, *arrays)
 
 
 def _transform(options: argparse.Namespace) -> int:
@@ -68,7 +90,7 @@ def _transform(options: argparse.Namespace) -> int:
 
 
 def _read(path: str) -> Graph:
-    from ..graph import OpenGraph, from_onnx, load, parse
+    from ..graph import OpenGraph, from_onnx, from_torch, load, parse
     from ..graph.errors import UnsupportedModel
 
     suffix = Path(path).suffix
@@ -79,4 +101,6 @@ def _read(path: str) -> Graph:
                                    reason=f"shapes depend on the values of its inputs {', '.join(g.late)}",
                                    fix="tw.graph.from_onnx(path).closed(*arrays).transform()")
         return g
+    if suffix == ".pt2":
+        return from_torch(path)
     return load(path) if suffix == ".safetensors" else parse(Path(path).read_text())

@@ -52,6 +52,16 @@ class Step:
     symbols: tuple[str, ...] = ()
 
     @property
+    def operators(self) -> str:
+        """What it does."""
+        return "+".join(node.operator for node in self.nodes)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What the user knows its nodes by, where that is known."""
+        return tuple(node.source for node in self.nodes if node.source)
+
+    @property
     def passed(self) -> tuple[str, ...]:
         """What it is passed as it is."""
         return tuple(name for name in self.inputs if name not in self.params)

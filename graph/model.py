@@ -108,6 +108,25 @@ class Model:
         self._arenas.append(arena)
         return profile_of(program, given, results, arena)
 
+    def show(self, path: str | PathLike[str], *arrays: Any, **named: Any) -> Path:
+        """Writes a page about the model, HTML that needs nothing else: what it takes and gives, its kernels in the order of a call,
+        and its graph; with inputs, the time of each kernel as `profile` tells. Returns its absolute path. Raises PageNeedsJinja
+        (TW0257) where jinja2 is not installed, and BadGraphInput (TW0906)."""
+        from ..views.model_page import KernelRow, ModelFacts, write_model_page
+
+        if arrays or named or not self._programs:
+            profile = self.profile(*arrays, **named)
+            rows = [KernelRow(row.operators, row.shapes, row.nodes, row.seconds, row.gflops, row.gbytes) for row in profile.rows]
+        else:
+            plan = next(reversed(self._programs.values())).plan
+            rows = [KernelRow(step.operators, plan.shapes_of(step), step.sources) for step in plan.steps]
+        facts = [
+            ("takes", ", ".join(f"{name}: {kind}" for name, kind in self.inputs.items())),
+            ("gives", ", ".join(f"{name}: {kind}" for name, kind in self.outputs.items())),
+            ("parameters", f"{sum(array.nbytes for array in self._graph.params.values()):,} bytes"),
+            ("arena", f"{self.arena_bytes:,} bytes"), ("different kernels", str(len(self.kernels))), ("target", self._how[0])]
+        return write_model_page(ModelFacts(self._graph.name, facts, rows, str(self._graph)), path)
+
     def verify(self, *arrays: Any, **named: Any) -> Comparison:
         """Compares every value with the reference, kernel by kernel, each on what the kernels before it gave: true where all agree,
         else it names the first node that differs. Raises BadGraphInput (TW0906)."""

@@ -106,6 +106,10 @@ class Plan:
         """How often each kernel runs, by its name."""
         return dict(Counter(self.names))
 
+    def shapes_of(self, step: Step) -> str:
+        """What a step gives, as text."""
+        return ", ".join(str(self.graph.types[name]) for name in step.outputs)
+
     def kernels(self) -> dict[str, list[te.Tensor | Var]]:
         """Each kernel as tensors, what it is passed and then what it gives, and its symbols, by its name; those of graphs inside
         too."""

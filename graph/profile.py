@@ -96,8 +96,7 @@ def profile_of(
             best[at] = min(best[at], time.perf_counter() - began)
     operations = _operations(plan.kernels())
     return Profile(tuple(
-        Row(kernel, "+".join(node.operator for node in step.nodes), tuple(node.source for node in step.nodes if node.source),
-            ", ".join(str(types[name]) for name in step.outputs), seconds, operations.get(kernel, 0),
+        Row(kernel, step.operators, step.sources, plan.shapes_of(step), seconds, operations.get(kernel, 0),
             sum(value_bytes(types[name]) for name in _moved(step)))
         for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)))
 

@@ -109,7 +109,8 @@ def allowed(own: str, module: str) -> bool:
     return floor_of(module) in (own, *COMMON) or any(f"{module}.".startswith(f"{one}.") for one in ALLOWED[own])
 
 
-DOORS = {("te/__init__.py", "schedule")} | {("schedule/model/doors.py", module) for module in (
+DOORS = {("te/__init__.py", "schedule"), ("graph/model.py", "views.model_page")} | {
+    ("schedule/model/doors.py", module) for module in (
     "schedule.lowering.normalize", "schedule.lowering.text", "schedule.model.exactness", "schedule.model.python_code",
     "schedule.model.replay", "autoschedule.lowered",
     "views.explain", "views.options", "views.report", "views.verify",
@@ -128,7 +129,7 @@ LATE = {
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
     "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
         "cli.tuning schedule schedule.model.code_by_places",
-    "cli/models.py": "graph graph.errors",
+    "cli/models.py": "driver.build graph graph.errors graph.types",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",
     "compat/tvm/topi/__init__.py": "compat.tvm.topi.utils",
@@ -137,6 +138,7 @@ LATE = {
     "driver/jit.py": "topi",
     "driver/schedule.py": "autoschedule.scheduler autotune.checked",
     "errors.py": "untrusted",
+    "graph/model.py": "views.model_page",
     "ir/passes/common/runner.py": "ir.errors ir.verify",
     "runtime/device.py": "runtime.cuda_driver",
     "schedule/model/doors.py": "autoschedule.lowered schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "

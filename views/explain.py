@@ -9,8 +9,8 @@ from ..ir.analysis.count import ONE, ZERO, Count
 from ..ir.analysis.work import Work, work_of
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
 from ..ir.visit import free_vars
-from ..schedule.lowering.bounds import Loop, StageBounds, thread_rank
 from ..schedule.lowering.lower import Lowered, lower_whole
+from ..schedule.lowering.stage_bounds import Loop, StageBounds, thread_rank
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage

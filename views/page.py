@@ -27,7 +27,7 @@ from .explain import explain
 from .stage_graph import StageGraph, draw_stages
 from .steps import Step, Steps, difference
 
-__all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render", "stages_svg"]
+__all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render", "stages_svg", "style_of", "template"]
 
 _MOST_ASSEMBLY = 9000
 """Lines; what is longer is cut, so that the page stays small enough to open at once."""
@@ -223,20 +223,20 @@ def render(parts: PageParts) -> str:
     assembly = list(parts.assembly) if parts.assembly is not None else None
     links: dict[str, Any] = {
         str(line.number): [line.near, line.far, line.end, list(line.chain)] for line in lines if line.is_loop or line.chain}
-    return _template("page.html").render(
+    return template("page.html").render(
         name=parts.name, target=parts.target, lines=lines, plan=parts.plan, steps=_diffs(parts.steps),
         begin=parts.steps.begin.splitlines(),
         assembly=assembly[:_MOST_ASSEMBLY] if assembly is not None else None,
         left_out=max(0, len(assembly) - _MOST_ASSEMBLY) if assembly is not None else 0,
         open=parts.open, graph=_graph(parts.steps.schedule, parts.lowered), links=links, warnings=_warnings(parts),
-        style=_markup("".join(map(_file, ("colors.css", "page.css", "stages.css")))), script=_markup(_file("page.js")),
+        style=style_of("colors.css", "page.css", "stages.css"), script=_markup(_file("page.js")),
     )
 
 
 def stages_svg(schedule: Schedule, lowered: Lowered | None) -> str:
     """The stages of a schedule as a picture in SVG that stands alone. lowered: what tells how far loops run."""
-    return _template("stages.svg").render(
-        graph=_graph(schedule, lowered), alone=True, style=_markup(_file("colors.css") + _file("stages.css")))
+    return template("stages.svg").render(
+        graph=_graph(schedule, lowered), alone=True, style=style_of("colors.css", "stages.css"))
 
 
 def _graph(schedule: Schedule, lowered: Lowered | None) -> StageGraph:
@@ -244,8 +244,8 @@ def _graph(schedule: Schedule, lowered: Lowered | None) -> StageGraph:
     return draw_stages(schedule, {computation.stage: stage_bounds.ranges for computation, stage_bounds in bounds.items()})
 
 
-def _template(name: str) -> Any:
-    """A file of page_files as a template of jinja2."""
+def template(name: str) -> Any:
+    """A file of page_files as a template of jinja2. Raises PageNeedsJinja (TW0257) where that is not installed."""
     try:
         from jinja2 import Environment, FunctionLoader
     except ImportError:
@@ -255,6 +255,11 @@ def _template(name: str) -> Any:
     filters: dict[str, Any] = cast(Any, environment.filters)
     filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens, "time": time_text}
     return environment.get_template(name)
+
+
+def style_of(*names: str) -> Any:
+    """These files of page_files, as they are to stand in a page."""
+    return _markup("".join(map(_file, names)))
 
 
 def _file(name: str) -> str:

@@ -7,38 +7,31 @@ what that does to them: a few units in the last place of the largest result, for
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ..arguments import is_array
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import CallError, CodegenError, LoweringError, SourceLine, TilewrightError, user_source
-from ..ir.arith.analyzer import simplify
 from ..ir.buffer import Buffer
-from ..ir.dtype import INT64
 from ..ir.errors import AssertionFailed, OutOfBounds, UnknownOutsideCode
-from ..ir.expr import Call, Expr, IntImm, ProducerLoad, Var
+from ..ir.expr import Var
 from ..ir.interpret.interpreter import run as interpret
-from ..ir.intrinsics import INTRINSICS
-from ..ir.ops import cast, const
 from ..ir.stmt import Function
-from ..ir.visit import deep_recursion, post_order, substitute
-from ..ir.widen import widened
-from ..runtime.array import numpy_dtype
+from ..ir.visit import deep_recursion
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
 from ..te.operation import Operation, producers_first
-from ..te.tensor import Tensor
+from .differences import approximates, differences, longest_sum
 from .errors import CannotVerify, ResultsDiffer
-from .large import LONGEST_DENSE, large_sizes, noting, scattered
+from .large import large_sizes
 from .shrink import iterations, shrunk
+from .verified_pair import Pair, copied, data_indexed, declared, draw_inputs, mostly_numbers, named, size_of
 
 __all__ = ["Check", "Verification", "verify"]
 
@@ -89,18 +82,6 @@ class Verification:
                             *(f"not tried: {reason}" for reason in self.not_tried)])
 
     __repr__ = __str__
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """One program, scheduled and plain, and what its symbols are taken to be."""
-
-    scheduled: Function
-    plain: Function
-    values: dict[Var, int]
-    outputs: tuple[Operation, ...]
-    touched: dict[Buffer, list[int]] = field(default_factory=dict[Buffer, list[int]])
-    """Of arguments that are too long to be drawn whole, the places that the plain program reads."""
 
 
 class _Refused(Exception):
@@ -178,12 +159,12 @@ class _Verifying:
 
     def size(self, values: dict[Var, int]) -> int:
         """The bytes of all tensors."""
-        return sum(_size(tensor, values) for op in producers_first(self.schedule.outputs) for tensor in op.outputs)
+        return sum(size_of(tensor, values) for op in producers_first(self.schedule.outputs) for tensor in op.outputs)
 
     def holds_little(self, values: dict[Var, int]) -> bool:
         """Whether tensors are so large, and so little of them is read at places that no data choose, that this alone is drawn."""
         outputs = self.schedule.outputs
-        return self.size(values) > _NEAR_BYTES and iterations(outputs, values) <= _INTERPRETED and not _data_indexed(outputs)
+        return self.size(values) > _NEAR_BYTES and iterations(outputs, values) <= _INTERPRETED and not data_indexed(outputs)
 
     def far(self, values: dict[Var, int]) -> None:
         """At large sizes, where few elements are read: these are drawn."""
@@ -191,7 +172,7 @@ class _Verifying:
         pair = self.pair(outputs, values)
         notes: dict[Buffer, set[int]] = {}
         if self.holds_little(values):
-            arguments = _draw(pair, self.seed, False, False, self.exact, notes)
+            arguments = draw_inputs(pair, self.seed, False, False, self.exact, notes)
             self.plainly(lambda: interpret(pair.plain, arguments))
             pair = replace(pair, touched={param: sorted(places) for param, places in notes.items()})
         if iterations(outputs, values) <= _STEPPED:
@@ -214,7 +195,7 @@ class _Verifying:
 
     # Programs
 
-    def pairs(self, values: dict[Var, int], budget: int, primes: Sequence[int], by: str) -> Iterator[_Pair]:
+    def pairs(self, values: dict[Var, int], budget: int, primes: Sequence[int], by: str) -> Iterator[Pair]:
         """The program as it is where it is small enough; else cut down to sizes that tiles divide, and to primes."""
         outputs = self.schedule.outputs
         if iterations(outputs, values) <= budget:
@@ -235,7 +216,7 @@ class _Verifying:
         if not count:
             self.made.left_out.append(f"{by}: the program is too large, and cannot be cut down with this schedule")
 
-    def pair(self, outputs: Sequence[Operation], values: dict[Var, int]) -> _Pair:
+    def pair(self, outputs: Sequence[Operation], values: dict[Var, int]) -> Pair:
         own = outputs is self.schedule.outputs
         scheduled = self.schedule if own else Schedule.replay(self.schedule.records, outputs)
         plain = create_schedule(list(outputs))
@@ -244,8 +225,8 @@ class _Verifying:
             functions = lower(scheduled, all_arguments(scheduled), "scheduled"), lower(plain, all_arguments(plain), "plain")
         if own:
             self.whole = functions
-        pair = _Pair(*functions, values, tuple(outputs))
-        mine, theirs = ([_declared(param) for param in function.arguments] for function in (pair.scheduled, pair.plain))
+        pair = Pair(*functions, values, tuple(outputs))
+        mine, theirs = ([declared(param) for param in function.arguments] for function in (pair.scheduled, pair.plain))
         if mine != theirs:
             raise CannotVerify(
                 f"cannot verify the schedule of {self.made.name}", called=user_source(),
@@ -255,19 +236,19 @@ class _Verifying:
 
     # Runs
 
-    def interpreted(self, pair: _Pair) -> None:
+    def interpreted(self, pair: Pair) -> None:
         """Both programs by the interpreter, which also finds accesses out of bounds, unwritten elements and races."""
         try:
             expected, drawn = self.reference(pair, lambda args: interpret(pair.plain, args))
-            got = _copied(drawn)
+            got = copied(drawn)
             interpret(pair.scheduled, got)
         except UnknownOutsideCode as problem:
             self.made.left_out.append(f"interpreter: {problem.headline}")
             return
         self.compare("interpreter", pair, expected, got, self.exact)
 
-    def native(self, pair: _Pair) -> None:
-        checked = bool(_data_indexed(pair.outputs))
+    def native(self, pair: Pair) -> None:
+        checked = bool(data_indexed(pair.outputs))
         plain = self.target if self.target.backend.device(self.target) == "cpu" and self.target.backend.rules == "cpu" else Target()
         try:
             kernels = self.built.get(pair.scheduled) or [
@@ -278,45 +259,45 @@ class _Verifying:
             self.made.left_out.append(f"native code: {problem.headline}")
             return
         expected, drawn = self.reference(pair, lambda args: kernels[0](*args))
-        got = _copied(drawn)
+        got = copied(drawn)
         kernels[1](*got)
-        alike = plain is self.target or plain.fuses == self.target.fuses and not _approximates(pair)
+        alike = plain is self.target or plain.fuses == self.target.fuses and not approximates(pair)
         self.compare("native code", pair, expected, got, self.exact and alike)
 
-    def reference(self, pair: _Pair, call: Callable[[list[Any]], object]) -> tuple[list[Any], list[Any]]:
+    def reference(self, pair: Pair, call: Callable[[list[Any]], object]) -> tuple[list[Any], list[Any]]:
         """What the plain program computes, and the arguments as they were drawn. Drawn again where its results are no
         numbers (logarithms of what is negative), or where data that are indices lead out of bounds."""
         for positive, zero in ((False, False), (True, False), (True, True)):
-            drawn = _draw(pair, self.seed, positive, zero, self.exact)
-            results = _copied(drawn)
+            drawn = draw_inputs(pair, self.seed, positive, zero, self.exact)
+            results = copied(drawn)
             try:
                 self.plainly(lambda results=results: call(results))
             except (OutOfBounds, RuntimeError, LoweringError) as problem:
-                if zero or not _data_indexed(pair.outputs) or isinstance(problem, UnknownOutsideCode):
+                if zero or not data_indexed(pair.outputs) or isinstance(problem, UnknownOutsideCode):
                     raise
                 continue
-            if positive or _mostly_numbers(pair.plain, results):
+            if positive or mostly_numbers(pair.plain, results):
                 return results, drawn
         return results, drawn
 
     # Results
 
-    def compare(self, by: str, pair: _Pair, expected: Sequence[Any], got: Sequence[Any], exact: bool) -> None:
+    def compare(self, by: str, pair: Pair, expected: Sequence[Any], got: Sequence[Any], exact: bool) -> None:
         elements, worst, sizes = 0, 0.0, list[str]()
-        slack = 0 if exact else _ULPS * (len(pair.outputs) + _longest_sum(pair))
+        slack = 0 if exact else _ULPS * (len(pair.outputs) + longest_sum(pair))
         for param, want, have in zip(pair.plain.arguments, expected, got, strict=True):
             if isinstance(param, Buffer) and param in pair.plain.outputs:
-                wrong, apart = _differences(want, have, slack)
+                wrong, apart = differences(want, have, slack)
                 if wrong is not None:
                     raise self.differ(by, pair, param, wrong, want, have)
                 elements, worst = elements + want.size, max(worst, apart)
                 sizes.append(f"{param.name}[{', '.join(map(str, want.shape))}]")
-        self.made.checks.append(Check(by, ", ".join([*sizes, *_named(pair)]), elements, worst))
+        self.made.checks.append(Check(by, ", ".join([*sizes, *named(pair)]), elements, worst))
 
-    def differ(self, by: str, pair: _Pair, param: Buffer, wrong: np.ndarray[Any, Any], want: Any, have: Any) -> ResultsDiffer:
+    def differ(self, by: str, pair: Pair, param: Buffer, wrong: np.ndarray[Any, Any], want: Any, have: Any) -> ResultsDiffer:
         at = tuple(int(n) for n in np.argwhere(wrong)[0]) if wrong.ndim else ()
         guilty, source = self.guilty(pair)
-        circumstances = "".join(f", {fact}" for fact in (f"by {by}", f"inputs drawn with seed {self.seed}", *_named(pair)))
+        circumstances = "".join(f", {fact}" for fact in (f"by {by}", f"inputs drawn with seed {self.seed}", *named(pair)))
         return ResultsDiffer(
             f"the schedule changes {param.name}[{', '.join(map(str, at))}]: expected {want[at]}, got {have[at]}",
             reason=f"{int(wrong.sum())} of {wrong.size} elements of {param.name}{list(want.shape)} differ from the unscheduled "
@@ -325,7 +306,7 @@ class _Verifying:
             fix="s.show() steps through the primitives; take back the one after which the loops are not what you meant",
         )
 
-    def guilty(self, pair: _Pair) -> tuple[str, SourceLine | None]:
+    def guilty(self, pair: Pair) -> tuple[str, SourceLine | None]:
         """The first record after which the interpreter finds a difference, or a fault, as text; where it was called."""
         records = self.schedule.records
         if len(records) > _MOST_BISECTED or iterations(pair.outputs, pair.values) > _INTERPRETED:
@@ -339,7 +320,7 @@ class _Verifying:
             try:
                 expected, got = self.reference(pair, lambda args: interpret(pair.plain, args))
                 interpret(function, got)
-                same = all(_differences(want, have, 1e6)[0] is None for param, want, have in zip(
+                same = all(differences(want, have, 1e6)[0] is None for param, want, have in zip(
                     pair.plain.arguments, expected, got, strict=True) if isinstance(param, Buffer) and param in pair.plain.outputs)
             except LoweringError:
                 same = False
@@ -388,150 +369,3 @@ def _odd(primes: Sequence[int]) -> Iterator[Callable[[int, int], int]]:
     """Different primes for neighbouring axes, so that none passes for another."""
     for begin in range(len(primes) - 2):
         yield lambda number, extent, begin=begin: min(extent, primes[begin + number % 3])
-
-
-def _named(pair: _Pair) -> list[str]:
-    """The values of the symbols, as text."""
-    return [f"{var.name} = {value}" for var, value in pair.values.items()]
-
-
-def _declared(param: Buffer | Var) -> str:
-    if isinstance(param, Buffer):
-        return f"{param.name}: {param.dtype}[{', '.join(map(str, param.shape))}]"
-    return f"{param.name}: {param.dtype}"
-
-
-# Inputs
-
-
-def _draw(
-    pair: _Pair, seed: int, positive: bool, zero: bool, exact: bool, noted: dict[Buffer, set[int]] | None = None,
-) -> list[Any]:
-    """An argument for each parameter; with `noted`, long ones that tell there at which places they are read.
-
-    Floats are between -2 and 2: eighths, whose sums are exact, or, where bits are compared, any, whose sums are not; outputs hold
-    what no program computes by chance.
-    """
-    rng = np.random.default_rng(seed)
-    symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
-    limits = [_extent(extent, symbols) for extent in _data_indexed(pair.outputs)]
-    drawn: list[Any] = []
-    for param in pair.plain.arguments:
-        shape = tuple(_extent(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
-        dtype = numpy_dtype(param.dtype)
-        if isinstance(param, Buffer) and param in pair.plain.outputs:
-            drawn.append(np.full(shape, np.nan if param.dtype.is_float else 0x5A if not param.dtype.is_bool else 0).astype(dtype))
-            continue
-        whole = shape
-        if noted is not None and isinstance(param, Buffer) and math.prod(shape) > LONGEST_DENSE:
-            array, noted[param] = noting(shape, dtype)
-            drawn.append(array)
-            continue
-        if isinstance(param, Buffer) and param in pair.touched:
-            shape = (len(pair.touched[param]),)
-        if param.dtype.is_bool:
-            value: Any = rng.integers(0, 2, shape)
-        elif param.dtype.is_float:
-            value = rng.integers(1 if positive else -16, 17, shape) / 8
-            value = value + rng.uniform(-1 / 16, 1 / 16, shape) if exact else value
-        elif limits:
-            value = rng.integers(0, 1 if zero else max(min(limits), 1), shape)
-        else:
-            value = rng.integers(0 if positive or param.dtype.kind == "uint" else -8, 9, shape)
-        if isinstance(param, Var) and param in pair.values:
-            value = pair.values[param]
-        value = np.asarray(value).astype(dtype)
-        if isinstance(param, Buffer):
-            drawn.append(scattered(whole, dtype, pair.touched[param], value) if param in pair.touched else value)
-        else:
-            drawn.append(value[()])
-    return drawn
-
-
-def _extent(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
-    wide = {var: Var(var.name, INT64) for var in symbols}
-    value = simplify(substitute(widened(extent, wide), {wide[var]: cast(known, INT64) for var, known in symbols.items()}))
-    if not isinstance(value, IntImm):
-        raise CannotVerify(f"the extent {extent} of an argument is not known", reason="it changes with more than symbols",
-                           called=user_source())
-    return max(value.value, 0)
-
-
-def _data_indexed(outputs: Sequence[Operation]) -> list[Expr]:
-    """The extents of the dimensions that data are indices of."""
-    extents: list[Expr] = []
-    for op in producers_first(outputs):
-        extents += op.data_indexed
-        for load in op.loads:
-            extents += [load.producer.shape[at] for at, index in enumerate(load.indices)
-                        if any(isinstance(node, ProducerLoad) for node in post_order(index))]
-    return extents
-
-
-def _mostly_numbers(function: Function, values: Sequence[Any]) -> bool:
-    floats = [np.asarray(value, np.float64) for param, value in zip(function.arguments, values, strict=True)
-              if isinstance(param, Buffer) and param in function.outputs and param.dtype.is_float]
-    return all(array.size == 0 or np.isfinite(array).mean() > 0.5 for array in floats)
-
-
-# Differences
-
-
-def _approximates(pair: _Pair) -> bool:
-    """Whether targets may have functions of the program with other last bits."""
-    return any(isinstance(node, Call) and node.name in INTRINSICS and INTRINSICS[node.name].approximate
-               for node in post_order(pair.plain.body))
-
-
-def _longest_sum(pair: _Pair) -> int:
-    """The number of terms of the longest reduction, about."""
-    longest = 1
-    for op in producers_first(pair.outputs):
-        if op.reduce_axis:
-            longest = max(longest, iterations([op], pair.values) // max(1, _elements(op, pair.values)))
-    return longest
-
-
-def _size(tensor: Tensor, values: Mapping[Var, int]) -> int:
-    """The bytes of a tensor."""
-    symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
-    return math.prod(_extent(extent, symbols) for extent in tensor.shape) * tensor.dtype.bytes
-
-
-def _elements(op: Operation, values: Mapping[Var, int]) -> int:
-    symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
-    count = 1
-    for axis in op.axis:
-        count *= _extent(axis.dom.extent, symbols) if axis.dom is not None else 1
-    return count
-
-
-def _unit(dtype: np.dtype[Any]) -> float:
-    """The distance of 1 to the next number."""
-    import ml_dtypes  # registers bfloat16's limits
-
-    return float(ml_dtypes.finfo(dtype).eps)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - not said there
-
-
-def _copied(arguments: Sequence[Any]) -> list[Any]:
-    """Arrays of their own for another run."""
-    return [value.copy() if is_array(value) else value for value in arguments]
-
-
-def _differences(want: Any, have: Any, slack: float) -> tuple[np.ndarray[Any, Any] | None, float]:
-    """Where two results differ by more than `slack` units in the last place of the largest (None: nowhere), and by how
-    much they do at most, relative to the largest. With a slack of 0 the signs of zeros count."""
-    if want.dtype.kind in "biu":
-        wrong = want != have
-        return (wrong if wrong.any() else None), 0.0
-    unit = _unit(want.dtype)
-    a, b = np.asarray(want, np.float64), np.asarray(have, np.float64)
-    finite = np.isfinite(a) & np.isfinite(b)
-    with np.errstate(invalid="ignore"):
-        same = (a == b) & ((np.signbit(a) == np.signbit(b)) | (slack > 0)) | (np.isnan(a) & np.isnan(b))
-        distance = np.where(same, 0.0, np.abs(a - b))
-    largest = float(np.abs(a[finite]).max(initial=0.0))
-    allowed = slack * unit * (largest if largest else 1.0)
-    wrong = ~same & (~finite | (distance > allowed) | (slack == 0))
-    apart = float(distance[finite].max(initial=0.0)) / largest if largest else 0.0
-    return (wrong if wrong.any() else None), apart

@@ -9,126 +9,25 @@ pass up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
 
 from ...ir.accesses import reads_memory
 from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Max, Min, Range, Select, Var
-from ...ir.ops import all_of, cast, const, floordiv, floormod, if_then_else, is_const, maximum
+from ...ir.ops import cast, const, floormod, is_const, maximum
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
-from ...te.tensor import Tensor
 from ..model.attributes import IterAttr
-from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, shifted, spread_down, spread_up
+from ..model.relations import Rebase, pass_down_range, pass_up_value, spread_down, spread_up
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
+from .spans import axis_spans, of_fused, relaxed_over, root_spans
+from .stage_bounds import Bounds, Loop, StageBounds, default_scope, thread_rank
 
-__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop",
-           "span_over", "spans_within", "thread_rank"]
+__all__ = ["infer_bounds", "plain_loop"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop:
-    """One leaf axis as a loop from 0. value: of the axis, which is `var`, or 0 where the loop has vanished (var None)."""
-
-    axis: IterVar
-    stage: Stage
-    extent: Expr
-    attr: IterAttr
-    var: Var | None
-    value: Expr
-
-    @property
-    def thread(self) -> str:
-        """The tag of the thread axis that it is bound to; empty for none."""
-        return self.attr.bind_thread.thread_tag if self.attr.bind_thread is not None else ""
-
-
-def _no_conditions(_: dict[IterVar, Expr]) -> list[Expr]:
-    return []
-
-
-@dataclass(slots=True, eq=False)
-class StageBounds:
-    """What is known of one computation.
-
-    ranges: of every axis, in terms of loop variables around and of its own. offsets: every axis counted from the begin of
-    its range, in terms of the own loop variables. loops: the leaves in order; enclosing: the loops around, outermost
-    first. scope: of the storage. storage: its extent in each dimension, which bounds that of the region for the life of it.
-    marks: 1 on what derives from data axes, 2 on what derives from reduce axes, 3 on both.
-    """
-
-    computation: Computation
-    ranges: dict[IterVar, Range]
-    offsets: dict[IterVar, Expr]
-    loops: tuple[Loop, ...]
-    enclosing: tuple[Loop, ...]
-    scope: str
-    storage: dict[IterVar, Expr]
-    marks: dict[IterVar, int]
-    domains: dict[IterVar, Range] = field(default_factory=dict[IterVar, Range])
-    """The declared domain of each root axis, in terms of loop variables."""
-    parts: dict[IterVar, Range] = field(default_factory=dict[IterVar, Range])
-    """What is needed of a dimension at most, where that may be less than what its loops run over: the states of a recurrence hold
-    no more."""
-    circular: dict[IterVar, IterVar] = field(default_factory=dict[IterVar, IterVar])
-    """The dimensions whose region goes around: what their loops run over are positions on a line, whose remainders by the extent
-    are the axis; and what stands for the position."""
-    positions: dict[tuple[IterVar, Expr], Expr] = field(default_factory=dict[tuple[IterVar, Expr], Expr])
-    """Where it reads a circular dimension of another one at an index: the position that this is of."""
-    fresh: Callable[[dict[IterVar, Expr]], list[Expr]] = _no_conditions
-    """The conditions, given offsets, that hold of the elements that no iteration before has computed."""
-
-    def storage_shape(self, tensor: Tensor) -> tuple[Expr, ...]:
-        """The shape of the storage of one of the outputs."""
-        return tuple(self.storage[axis] for axis in self.computation.op.dimensions[tensor.value_index])
-
-    @property
-    def values(self) -> dict[IterVar, Expr]:
-        """The value of every axis, in terms of loop variables."""
-        return {axis: self.value(axis, offset) for axis, offset in self.offsets.items()}
-
-    def value(self, axis: IterVar, offset: Expr) -> Expr:
-        """The value of an axis that is so far from the begin of its range."""
-        position = shifted(offset, self.ranges[axis], axis)
-        if axis not in self.circular:
-            return position
-        extent = cast(self.domains[axis].extent, axis.dtype)
-        return if_then_else(all_of(position >= 0, position < extent), position, floormod(position, extent))
-
-    @property
-    def from_zero(self) -> dict[IterVar, Range]:
-        """The ranges of all axes, moved to begin at 0."""
-        return {axis: Range(const(0, within.begin.dtype), within.extent) for axis, within in self.ranges.items()}
-
-    @property
-    def first_reduce_loop(self) -> int:
-        """The index of the first loop related to a reduce axis; the number of loops where there is none."""
-        return next((at for at, loop in enumerate(self.loops) if self.marks.get(loop.axis, 0) & 2), len(self.loops))
-
-
-@dataclass(slots=True, eq=False)
-class Bounds:
-    """The bounds of every computation. analyzer: knows the range of every loop variable."""
-
-    dataflow: Dataflow
-    analyzer: Analyzer
-    of: dict[Computation, StageBounds]
-
-
-def thread_rank(tag: str) -> int:
-    """How wide a thread axis is: 0 for blocks, 1 for threads within a block (and virtual ones)."""
-    return 0 if tag.startswith("blockIdx") else 1
-
-
-def default_scope(enclosing: Iterable[Loop]) -> str:
-    """Without threads around global, under blocks shared, under threads local."""
-    rank = max((thread_rank(loop.thread) for loop in enclosing if loop.thread), default=-1)
-    return ("global", "shared", "local")[rank + 1]
 
 
 def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
@@ -284,8 +183,8 @@ def _read_by(
     around = len(enclosing)
     relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
                if loop.var is not None and (at >= around or _shared_over(loop, scope))]
-    every = _spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
-    spans = _of_roots(reader, every, bounds.analyzer)
+    every = axis_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
+    spans = root_spans(reader, every, bounds.analyzer)
     known: dict[Var, Span | None] = {axis: span for axis, span in (every | spans).items() if span is not None}
     evaluate = SpanEvaluator(known, bounds.analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
@@ -309,12 +208,12 @@ def _read_by(
                     wraps = True
                     reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))
                     indices = positions
-                span = within.hull([_of_fused(reader, index, every, bounds.analyzer) for index in indices], extent)
+                span = within.hull([of_fused(reader, index, every, bounds.analyzer) for index in indices], extent)
             else:
-                parts = [evaluate(_of_fused(reader, index, every, bounds.analyzer)) for index in indices]
+                parts = [evaluate(of_fused(reader, index, every, bounds.analyzer)) for index in indices]
                 spans_read = [part for part in parts if part is not None]
                 span = union(spans_read, bounds.analyzer) if len(spans_read) == len(parts) else None
-        result.append((axis, None if span is None else _relaxed(span, relaxed, bounds.analyzer), wraps))
+        result.append((axis, None if span is None else relaxed_over(span, relaxed, bounds.analyzer), wraps))
     return result
 
 
@@ -344,34 +243,6 @@ def _while_reading(reader: StageBounds, spans: Mapping[IterVar, Span | None], ex
     return within
 
 
-def span_over(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | None:
-    """What an index takes over all loops of its stage, in terms of the loops around; None where that is not known."""
-    relaxed = [loop for loop in reader.loops if loop.var is not None]
-    spans = _root_spans(reader, {loop.axis for loop in relaxed}, analyzer)
-    if any(node in spans and spans[node] is None for node in post_order(index) if isinstance(node, IterVar)):
-        return None
-    span = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, analyzer)(index)
-    return None if span is None else _relaxed(span, relaxed, analyzer)
-
-
-def spans_within(
-    reader: StageBounds, loop: Loop, reads: Iterable[tuple[Expr, ...]], analyzer: Analyzer,
-) -> list[Span | None]:
-    """What one iteration of `loop`, one of the reader's own, reads of each dimension of a tensor, given the indices at which
-    it is read (none: an empty list); None where that is not known."""
-    inside = reader.loops[reader.loops.index(loop) + 1 :]
-    relaxed = [other for other in inside if other.var is not None]
-    spans = _root_spans(reader, {other.axis for other in relaxed}, analyzer)
-    evaluate = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, analyzer)
-    unknown = {axis for axis, span in spans.items() if span is None}
-    result: list[Span | None] = []
-    for indices in zip(*reads, strict=True):
-        parts = [None if any(node in unknown for node in post_order(index)) else evaluate(index) for index in indices]
-        known = [part for part in parts if part is not None]
-        result.append(_relaxed(union(known, analyzer), relaxed, analyzer) if len(known) == len(parts) else None)
-    return result
-
-
 def _shared_over(loop: Loop, scope: str) -> bool:
     """Whether all iterations of a thread-bound loop share storage of this scope."""
     if not loop.thread:
@@ -379,120 +250,6 @@ def _shared_over(loop: Loop, scope: str) -> bool:
     if scope == "warp" and loop.thread == "threadIdx.x":
         return True
     return _SCOPE_RANK.get(scope, 3) <= thread_rank(loop.thread)
-
-
-def _relaxed(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | None:
-    """A span over all iterations of `loops` (outermost first), whose ranges may depend on loops further out; None where
-    it is not known."""
-    for loop in reversed(loops):
-        if not any(node is loop.var for end in (span.low, span.high) for node in post_order(end)):
-            continue
-        assert loop.var is not None
-        evaluate = SpanEvaluator({loop.var: Span.of(const(0, loop.var.dtype), loop.extent)}, analyzer)
-        low, high = evaluate(span.low), evaluate(span.high)
-        if low is None or high is None:
-            return None
-        # Every member is some low end plus less than the width that the span had.
-        width = low.width + span.width - 1 if low.width is not None and span.width is not None else None
-        span = Span(low.low, high.high, width)
-    return span
-
-
-def _of_fused(reader: StageBounds, index: Expr, spans: Mapping[IterVar, Span | None], analyzer: Analyzer) -> Expr:
-    """An index of several axes that were fused, i * (extent of j) + j, as one of the loop over both: what part of that loop
-    reads is less than the parts of i and of j together hold. Any other index stays."""
-    if isinstance(index, (IntImm, Var)):
-        return index
-    axes = {node for node in post_order(index) if isinstance(node, IterVar)}
-    for relation in reader.computation.stage.relations:
-        if not isinstance(relation, Fuse) or not axes.issuperset(relation.parents) or spans.get(relation.fused) is None:
-            continue
-        values = relation.values_up({relation.fused: relation.fused}, reader.ranges)
-        fused = analyzer.simplify(substitute(index, {**values}))
-        nodes = list(post_order(fused))
-        if not any(isinstance(node, (FloorDiv, FloorMod)) and relation.fused in post_order(node) for node in nodes):
-            index, axes = fused, {node for node in nodes if isinstance(node, IterVar)}
-    return index
-
-
-def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
-    """What each axis of a stage takes while its loops in `relaxed` run and the others stand still; None: not known."""
-    return _of_roots(reader, _spans(reader, relaxed, analyzer), analyzer)
-
-
-def _of_roots(reader: StageBounds, spans: Mapping[IterVar, Span | None], analyzer: Analyzer) -> dict[IterVar, Span | None]:
-    """The spans of the root axes, as values; where these are circular, of their positions too."""
-    roots = {axis: _shifted_span(spans.get(axis), reader.ranges[axis], axis) for axis in reader.domains}
-    for axis, position in reader.circular.items():
-        extent = cast(reader.domains[axis].extent, axis.dtype)
-        roots[position] = roots[axis]
-        with analyzer.constraint(extent >= 1):
-            roots[axis] = SpanEvaluator({position: roots[axis]}, analyzer)(floormod(position, extent))
-    return roots
-
-
-def _spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
-    """Of every axis, counted from the begin of its range."""
-    spans: dict[IterVar, Span | None] = {
-        axis: Span.of(const(0, axis.dtype), reader.ranges[axis].extent) for axis in reader.computation.free}
-    full: set[IterVar] = set()
-    for loop in reader.loops:
-        if loop.axis in relaxed or loop.var is None:
-            full.add(loop.axis)
-            spans[loop.axis] = None if reads_memory(loop.extent) else Span.of(const(0, loop.axis.dtype), loop.extent)
-        else:
-            spans[loop.axis] = Span.point(loop.value)
-    for relation in reversed(reader.computation.stage.relations):
-        if not all(child in spans for child in relation.children):
-            continue
-        whole = all(child in full for child in relation.children)
-        parts = [spans.get(axis) for axis in (*relation.children, *relation.uses)]
-        for parent in relation.parents:
-            within = reader.ranges[parent]
-            if whole:
-                full.add(parent)
-                spans[parent] = None if reads_memory(within.extent) else Span.of(const(0, parent.dtype), within.extent)
-            elif any(part is None for part in parts):
-                spans[parent] = None
-            else:
-                spans[parent] = _passed_up(relation, parent, [part for part in parts if part is not None], reader, analyzer)
-    return spans
-
-
-def _passed_up(
-    relation: Relation, parent: IterVar, parts: list[Span], reader: StageBounds, analyzer: Analyzer,
-) -> Span | None:
-    """The span of an axis, counted from the begin of its range, from those of the axes that a relation made of it."""
-    if isinstance(relation, Split):
-        outer, inner = parts
-        extent = reader.ranges[relation.inner].extent
-        if outer.is_point and inner.is_point:
-            return Span.point(outer.low * extent + inner.low)
-        width = None
-        if isinstance(extent, IntImm) and outer.width is not None and inner.width is not None:
-            width = (outer.width - 1) * extent.value + inner.width
-        return Span(outer.low * extent + inner.low, outer.high * extent + inner.high, width)
-    if isinstance(relation, Fuse):
-        extent = reader.ranges[relation.inner].extent
-        fused = Var("fused", relation.fused.dtype)
-        span = SpanEvaluator({fused: parts[0]}, analyzer)((floordiv if parent is relation.outer else floormod)(fused, extent))
-        if span is None:
-            return None
-        low = cast(span.low, parent.dtype)
-        return Span.point(low) if span.is_point else Span(low, cast(span.high, parent.dtype), span.width)
-    if isinstance(relation, Rebase):
-        return parts[0]
-    known: dict[IterVar, Span] = dict(zip((*relation.children, *relation.uses), parts, strict=True))
-    value = relation.values_up({axis: axis for axis in known}, reader.from_zero)[parent]
-    return SpanEvaluator({**known}, analyzer)(value)
-
-
-def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | None:
-    """From a span counted from the begin of the range to one of values."""
-    if span is None or reads_memory(within.begin):
-        return None
-    low = shifted(span.low, within, axis)
-    return Span.point(low) if span.is_point else Span(low, shifted(span.high, within, axis), span.width)
 
 
 # The bounds of one stage
@@ -565,7 +322,7 @@ def _in_loops(domain: Range, axes: Mapping[IterVar, Expr]) -> Range:
 
 def _greatest(extent: Expr, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr | None:
     """What bounds the extent of a region in all iterations of the loops around."""
-    span = _relaxed(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
+    span = relaxed_over(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
     return None if span is None else span.high
 
 

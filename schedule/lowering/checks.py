@@ -6,9 +6,9 @@ from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm
 from ..model.axes import outline
-from .bounds import Bounds, Loop, StageBounds
 from .computation import Computation
 from .errors import InitReadsUnrealised, NestedParallelLoops, ThreadExtentsDiffer, VectorExtentNotConstant
+from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["check_loops"]
 

@@ -12,9 +12,9 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar
 from ...ir.stmt import Stmt
 from ..model.stage import Stage
-from .bounds import Bounds, Loop
 from .computation import Computation
 from .nest import Nest, Storage
+from .stage_bounds import Bounds, Loop
 
 __all__ = ["Extension", "Place"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ...ir.expr import Expr, IterVar, Range
 from ...ir.stmt import Stmt
 from ...te.operation import Operation
-from .bounds import Bounds
 from .computation import Computation, Dataflow
 from .nest import Nest
+from .stage_bounds import Bounds
 
 __all__ = ["Definition", "OperationKind"]
 

@@ -26,7 +26,7 @@ from ..model.primitive import lowerings
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .alignment import with_alignments
-from .bounds import Bounds, Loop, StageBounds, infer_bounds
+from .bounds import infer_bounds
 from .checks import check_loops
 from .computation import Computation, Dataflow
 from .dataflow import analyse
@@ -35,6 +35,7 @@ from .extension import Extension
 from .inside import judge
 from .kinds import kind_of
 from .nest import Nest, Storage
+from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Lowered", "lower", "lower_whole"]
 

@@ -30,9 +30,9 @@ from ..model.attributes import loop_pragmas, skips
 from ..model.axes import outline
 from ..model.relations import pass_up_value, shifted
 from ..model.stage import Stage
-from .bounds import Bounds, Loop, StageBounds
 from .errors import UnboundThread
 from .predicates import guards
+from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Nest", "Storage"]
 

@@ -14,7 +14,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import all_of
 from ..model.relations import Fuse, Rebase, Split, shifted
-from .bounds import StageBounds
+from .stage_bounds import StageBounds
 
 __all__ = ["guards"]
 

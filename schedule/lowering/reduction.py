@@ -20,8 +20,9 @@ from ...ir.ops import is_const
 from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ...ir.visit import post_order, seq
 from ..model.relations import Fuse
-from .bounds import Loop, StageBounds, plain_loop
+from .bounds import plain_loop
 from .nest import Nest
+from .stage_bounds import Loop, StageBounds
 
 __all__ = ["reduction_nest"]
 

@@ -14,9 +14,10 @@ from ...te.scan import ScanOp
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
 from ..model.axes import outline
-from .bounds import Bounds, StageBounds, span_over
 from .computation import Computation, Dataflow
 from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
+from .spans import span_over
+from .stage_bounds import Bounds, StageBounds
 
 __all__ = ["check_states", "check_steps", "place_body"]
 

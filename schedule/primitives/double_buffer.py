@@ -27,12 +27,12 @@ from ...ir.passes.common.simplify import simplify_stmt
 from ...ir.pointers import pointed_to
 from ...ir.stmt import Allocate, For, If, Stmt
 from ...ir.visit import seq, substitute, walk
-from ..lowering.bounds import Bounds, Loop
 from ..lowering.computation import Computation
 from ..lowering.errors import CannotDoubleBuffer
 from ..lowering.extension import Extension, Place
 from ..lowering.nest import Storage
 from ..lowering.overlap import check_shared, moved_accesses
+from ..lowering.stage_bounds import Bounds, Loop
 from ..model.axes import outline
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive

@@ -34,10 +34,11 @@ from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
 from ...ir.visit import substitute
 from ...te.tensor import Tensor
 from ..errors import BadPrefetch
-from ..lowering.bounds import Loop, spans_within
 from ..lowering.errors import PrefetchUnread
 from ..lowering.extension import Extension
 from ..lowering.nest import Nest
+from ..lowering.spans import spans_within
+from ..lowering.stage_bounds import Loop
 from ..model.attributes import LoopNote
 from ..model.axes import find_leaf, outline
 from ..model.foreign import AXIS, FLAG, LARGEST, TENSORS, integer

@@ -26,12 +26,12 @@ from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import any_of, cast, const, floormod
 from ...ir.stmt import Allocate, Stmt
 from ...ir.visit import free_vars, substitute
-from ..lowering.bounds import Bounds, Loop, StageBounds
 from ..lowering.computation import Computation
 from ..lowering.errors import CannotRoll
 from ..lowering.extension import Extension, Place
 from ..lowering.nest import Storage
 from ..lowering.overlap import check_shared, moved_accesses
+from ..lowering.stage_bounds import Bounds, Loop, StageBounds
 from ..model.axes import outline
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive

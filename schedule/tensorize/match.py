@@ -21,8 +21,8 @@ from ...te.intrin_shapes import solved
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp, intrinsic_call
 from ...te.tensor_intrin import TensorIntrin
-from ..lowering.bounds import StageBounds
 from ..lowering.errors import TensorizeRegion
+from ..lowering.stage_bounds import StageBounds
 from .bodies import Bodies, sides
 from .plan import Part, Plan, TensorizedStage
 from .show import beside

@@ -23,10 +23,10 @@ from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.stmt import If, Stmt
 from ...ir.visit import free_vars, rewrite, seq
 from ...te.intrin_semantics import begun, interpretable
-from ..lowering.bounds import Loop
 from ..lowering.errors import TensorizeGuard, TensorizeLoops, TensorizeReduction
 from ..lowering.nest import Nest
 from ..lowering.predicates import guards
+from ..lowering.stage_bounds import Loop
 from ..model.axes import outline
 from .bind import bind
 from .guard import without_inner

@@ -10,7 +10,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Var
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
-from ..lowering.bounds import Loop, StageBounds
+from ..lowering.stage_bounds import Loop, StageBounds
 from ..model.axes import outline
 
 __all__ = ["Part", "Plan", "TensorizedStage"]

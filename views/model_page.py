@@ -1,0 +1,52 @@
+"""The page about a model: what it takes and gives, its kernels in the order of a call with the time of each, and its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from .page import style_of, template
+
+__all__ = ["KernelRow", "ModelFacts", "write_model_page"]
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One kernel at its place: what it does, what it gives, the names that the user knows its nodes by, and its times and rates, of
+    which 0 are not known."""
+
+    operators: str
+    shapes: str
+    nodes: tuple[str, ...]
+    seconds: float = 0.0
+    gflops: float = 0.0
+    gbytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What the page says. facts: by what they are called. text: of the graph."""
+
+    name: str
+    facts: Sequence[tuple[str, str]]
+    rows: Sequence[KernelRow]
+    text: str
+
+    @property
+    def seconds(self) -> float:
+        """All kernels together."""
+        return sum(row.seconds for row in self.rows)
+
+    @property
+    def slowest(self) -> float:
+        """The longest time of a kernel."""
+        return max((row.seconds for row in self.rows), default=0.0)
+
+
+def write_model_page(model: ModelFacts, path: str | PathLike[str]) -> Path:
+    """Writes the page, HTML that needs nothing else; returns its absolute path. Raises PageNeedsJinja (TW0257)."""
+    out = Path(path).absolute()
+    out.write_text(template("model.html").render(model=model, style=style_of("colors.css", "model.css")), encoding="utf-8")
+    return out
