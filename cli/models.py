@@ -26,7 +26,7 @@ def add_commands(commands: Any) -> None:
     """Adds the commands to argparse's subparsers."""
     transform = commands.add_parser("transform", help="a model after passes, as text or as a file", description=(
         "Reads a model (.onnx, .pt2 of torch.export, .safetensors of g.save, or a graph's text), runs passes over it, "
-        "and prints the graph, or writes it with its parameters. --list shows the passes in their order, and which change rounding."))
+        "and prints the graph, or writes it with its parameters. --list shows the passes in order, and which change rounding."))
     transform.add_argument("model", nargs="?", metavar="MODEL", help=_MODELS)
     transform.add_argument("--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)")
     transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
