@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from .. import te
 from ..ir.analysis.work import work_of
+from ..ir.expr import Var
 from ..te.operation import producers_first
+from .arena import Size
 from .kernels import Step
 from .plan import value_bytes
 from .program import Program
@@ -79,13 +81,13 @@ def profile_of(
 
     def address(name: str) -> int:
         home, at = plan.joined.get(name, (name, 0))
-        return held[home].ctypes.data + at * held[home].itemsize if home in held else base + layout.values[name]
+        return held[home].ctypes.data + at * held[home].itemsize if home in held else base + _known(layout.values[name])
 
     calls: list[tuple[Callable[..., int], list[int]]] = []
     for at, step in enumerate(plan.steps):
         pointers = [address(name) for name in (*step.passed, *step.outputs)]
         pointers += [program.weights.held[digest].address for digest in program.weights.read[at]]
-        pointers += [base + offset for offset in layout.workspaces[at]]
+        pointers += [base + _known(offset) for offset in layout.workspaces[at]]
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
         calls.append((kind(program.parts[plan.names[at]].address), pointers))
     best = [float("inf")] * len(calls)
@@ -101,6 +103,11 @@ def profile_of(
         for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)))
 
 
+def _known(size: Size) -> int:
+    assert isinstance(size, int), "a program that is run knows its sizes"
+    return size
+
+
 def _moved(step: Step) -> list[str]:
     """The values that a kernel reads and stores; of what is stored in part as much as is put there."""
     if step.stores_part:
@@ -108,10 +115,10 @@ def _moved(step: Step) -> list[str]:
     return [*step.inputs, *([step.over] if step.over else []), *step.outputs]
 
 
-def _operations(kernels: Mapping[str, Sequence[te.Tensor]]) -> dict[str, int]:
+def _operations(kernels: Mapping[str, Sequence[te.Tensor | Var]]) -> dict[str, int]:
     """How many operations each kernel is, as it was declared: the loops without a schedule."""
     counts: dict[str, int] = {}
     for name, tensors in kernels.items():
-        made = [op for op in producers_first([tensor.op for tensor in tensors]) if not op.is_given]
+        made = [op for op in producers_first([tensor.op for tensor in tensors if isinstance(tensor, te.Tensor)]) if not op.is_given]
         counts[name] = sum(work_of(op.statement()).operations.value or 0 for op in made)
     return counts

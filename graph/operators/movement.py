@@ -254,7 +254,11 @@ def _arange(*, shape: tuple[Any, ...], start: tuple[Any, ...] = (0,)) -> Any:
     return injective(extents(shape), element, "arange")
 
 
-@operator("flip", lambda x, *, axis: np.flip(x, axis), "injective")
+def _numpy_flip(x: Any, *, axis: int) -> Any:
+    return np.flip(x, axis)
+
+
+@operator("flip", _numpy_flip, "injective")
 def _flip(x: Any, *, axis: int) -> Any:
     """x with its slices along an axis in the other order."""
     return topi.flip(x, axis)

@@ -85,9 +85,18 @@ def _put(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> Any:
     at = axis % x.ndim
     if indices.ndim != 1 or updates.ndim != x.ndim:
         raise ValueError("indices are a vector, and updates have as many dimensions as what they are put into")
-    wide = injective(indices.shape, lambda i: _turned(indices[i].astype("int64"), x.shape[at]), "places")
-    numbers = injective(indices.shape, lambda i: i.astype("int64") + 1, "numbers")
-    nothing = injective((x.shape[at],), lambda _: te.const(0, "int64"), "none")
+
+    def place(i: Any) -> Any:
+        return _turned(indices[i].astype("int64"), x.shape[at])
+
+    def number(i: Any) -> Any:
+        return i.astype("int64") + 1
+
+    def zero(_: Any) -> Any:
+        return te.const(0, "int64")
+
+    wide, numbers = injective(indices.shape, place, "places"), injective(indices.shape, number, "numbers")
+    nothing = injective((x.shape[at],), zero, "none")
     last = topi.scatter_elements(nothing, wide, numbers, 0)
     return injective(x.shape, lambda *i: te.if_then_else(
         last[i[at]] > 0, updates[(*i[:at], te.max(last[i[at]] - 1, 0), *i[at + 1:])].astype(x.dtype), x[i]), "put")
