@@ -10,7 +10,7 @@ CONSTRUCTS: dict[str, str] = {
     "NamedExpr": "`:=`", "Starred": "a starred expression", "Slice": "a slice",
 }
 CONSTRUCT_FIXES: dict[str, str] = {
-    "ListComp": "write a loop that stores each element in an allocated buffer", "GeneratorExp": "write a loop", "NamedExpr":
+    "ListComp": "allocate(shape, dtype) a buffer and store each element in a loop", "GeneratorExp": "write a loop", "NamedExpr":
     "assign in a statement of its own", "Lambda": "write out what it computes", "Slice": "write a loop over the elements",
 }
 
