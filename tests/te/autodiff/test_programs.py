@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -218,10 +219,6 @@ def differs(seed: int) -> str:
     return f"by the gradient {expected}, by differences {near}:\n{text}"
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_drawn_programs(seed: int) -> None:
-    assert not differs(seed)
-
-
-def test_a_thousand_drawn_programs() -> None:
-    assert not [wrong for seed in range(100, 1100) if (wrong := differs(seed))]
+@pytest.mark.parametrize("at", range(drawn.count(4, 1000)))
+def test_drawn_programs(at: int) -> None:
+    assert not differs(int(drawn.rng("programs", at).integers(2**31)))
