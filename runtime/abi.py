@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 
 __all__ = ["DLPACK_TYPES", "GIL_THRESHOLD", "ITEM_BYTES", "NUMPY_TYPE_NUMBERS", "OUT_OF_MEMORY", "ArgumentRecord",
-           "ArrayFields", "CallTable", "Check", "DescrFields", "Flag", "WRITEABLE",
+           "ArrayFields", "CallTable", "Check", "DLTensor", "DescrFields", "ExchangeApi", "Flag", "WRITEABLE",
            "numpy_layout_holds", "pack_status", "unpack_status"]
 
 OUT_OF_MEMORY = -1
@@ -117,13 +117,35 @@ class DescrFields(ctypes.Structure):
 class CallTable(ctypes.Structure):
     """What a call stub needs of this process, one word each: kept in a variable beside the stub and filled when the
     code is loaded, so that the code itself refers to no symbol of the interpreter and can be stored. Null array types
-    send every call to the Python path."""
+    send every call to the Python path. exchange_type, exchange: a type of tensors that describe themselves, and the function
+    that does it, once one was met."""
 
     _fields_ = tuple(
         (name, ctypes.c_void_p) for name in (
             "array_type", "own_array_type", "bfloat16_number", "none", "true", "false", "int_type", "float_type",
             "incref", "save_thread", "restore_thread", "vectorcall", "call_method", "int_value",
+            "exchange_type", "exchange", "get_attribute", "requires_grad", "decref", "clear_error",
         )
+    )
+
+
+class ExchangeApi(ctypes.Structure):
+    """What `__dlpack_c_exchange_api__` of a type of tensors holds: DLPackExchangeAPI of DLPack 1.3, functions by which tensors of
+    exactly this type are described without a capsule."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p), ("allocate", ctypes.c_void_p),
+        ("managed", ctypes.c_void_p), ("to_object", ctypes.c_void_p), ("describe", ctypes.c_void_p),
+    )
+
+
+class DLTensor(ctypes.Structure):
+    """DLPack's description of a tensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
     )
 
 

@@ -6,8 +6,7 @@ import ctypes
 import math
 from typing import Any
 
-from .abi import DLPACK_TYPES
-from .tensors import DLTensor
+from .abi import DLPACK_TYPES, DLTensor
 
 __all__ = ["make_capsule"]
 

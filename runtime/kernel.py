@@ -26,7 +26,17 @@ from .cuda_launch import KernelLaunch
 from .errors import NoFramework, NoSuchSource, NothingToExport
 from .records import make_records
 from .signature import ScalarParam, Signature
-from .tensors import BEYOND_MEMORY, Found, NoMemory, RefusedMemory, array_of, find_tensor, is_ordinary, quick_view
+from .tensors import (
+    BEYOND_MEMORY,
+    Found,
+    NoMemory,
+    RefusedMemory,
+    array_of,
+    describing_function,
+    find_tensor,
+    is_ordinary,
+    quick_view,
+)
 from .timing import TimingResult, time_calls
 
 __all__ = ["Entry", "Exporting", "Kernel", "arguments_in_order", "foreign_kernel", "make_kernel", "number_argument"]
@@ -80,17 +90,34 @@ class _Entry:
     ) -> None:
         self.signature, self.code, self.failure = signature, code, failure
         self.check, self.run = _Raw(addresses["check"]), _Raw(addresses["run"])
-        _fill_table(CallTable.from_address(addresses["python"]), signature)
+        self.table = CallTable.from_address(addresses["python"])
+        self.exchanging: type | None = None
+        _fill_table(self.table, signature)
         self.method = _MethodDef(signature.name.encode(), addresses["call"], _METH_FASTCALL_KEYWORDS, None)
 
     def __call__(self, *args: Any, **named: Any) -> None:
         values = arguments_in_order(self.signature, args, named)
+        if self._meets_exchanging(values):
+            _new_builtin(ctypes.addressof(self.method), self, None)(*values)
+            return
         plain = [_plain(self.signature, i, value) for i, value in enumerate(values)]
         changed = named or any(new is not old for new, old in zip(plain, values, strict=True))
         if changed and not any(isinstance(value, Found) for value in plain):
             _new_builtin(ctypes.addressof(self.method), self, None)(*plain)
         else:
             self._carefully(plain)
+
+    def _meets_exchanging(self, values: Sequence[object]) -> bool:
+        """Whether a type of tensors that describe themselves is met for the first time: from now on the code reads them."""
+        if self.table.exchange_type or not self.table.array_type:
+            return False
+        for kind in {type(value) for value in values}:
+            describe = describing_function(kind)
+            if describe:
+                self.table.exchange, self.table.exchange_type = describe, id(kind)
+                self.exchanging = kind      # which stays, as its address does in the table
+                return True
+        return False
 
     def _carefully(self, plain: list[Any]) -> None:
         """Check and run with records made here: what the code found wrong, it finds again and can be told about."""
@@ -115,6 +142,9 @@ def _address(function: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value or 0
 
 
+_REQUIRES_GRAD = "requires_grad"
+
+
 def _fill_table(table: CallTable, signature: Signature) -> None:
     known = numpy_layout_holds()
     table.array_type, table.own_array_type = (id(np.ndarray), id(Array)) if known else (None, None)
@@ -122,7 +152,9 @@ def _fill_table(table: CallTable, signature: Signature) -> None:
         table.bfloat16_number = numpy_dtype("bfloat16").num
     table.none, table.true, table.false = id(None), id(True), id(False)
     table.int_type, table.float_type = (id(int), id(float)) if known else (None, None)
-    table.incref, table.int_value = _address("Py_IncRef"), _address("PyLong_AsLongLongAndOverflow")
+    table.incref, table.decref, table.int_value = map(_address, ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLongAndOverflow"))
+    table.get_attribute, table.clear_error = _address("PyObject_GetAttr"), _address("PyErr_Clear")
+    table.exchange_type, table.requires_grad = None, id(_REQUIRES_GRAD)
     table.save_thread, table.restore_thread = _address("PyEval_SaveThread"), _address("PyEval_RestoreThread")
     table.vectorcall, table.call_method = _address("PyObject_Vectorcall"), _address("PyObject_CallMethod")
 

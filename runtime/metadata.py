@@ -24,7 +24,7 @@ __all__ = ["COMMON", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "Loaded
 
 SECTION = ".tilewright"
 MAGIC = b"TILEWRGT"
-VERSION = 3
+VERSION = 4
 COMMON = ("missing", "threads")
 """The function that asks the processor; the variable with the address of the process's threads, and the pool's functions."""
 ROLES = ("call", "check", "run", "python")

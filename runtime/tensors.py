@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_array
-from .abi import DLPACK_TYPES, ITEM_BYTES
+from .abi import DLPACK_TYPES, ITEM_BYTES, DLTensor, ExchangeApi
 from .device import HOST_KINDS, dlpack_name
 
-__all__ = ["BEYOND_MEMORY", "DLTensor", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor",
+__all__ = ["BEYOND_MEMORY", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor", "describing_function",
            "find_device_tensor", "find_tensor", "is_ordinary", "quick_view"]
 
 _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
@@ -30,16 +30,6 @@ _CUDA_KINDS = (2, 13)
 _MOST_DIMENSIONS = 64
 BEYOND_MEMORY = 1 << 48
 """Bytes: nothing that one tensor spans is as large."""
-
-
-class DLTensor(ctypes.Structure):
-    """DLPack's description of a tensor."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-    )
 
 
 class NoMemory(Exception):
@@ -228,6 +218,16 @@ def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
     except (RefusedMemory, BufferError, RuntimeError, TypeError, ValueError, AttributeError):
         return None        # numpy knows no bfloat16, no other devices; find_tensor does, and says what is wrong
     return view if view.flags.writeable or not writable else None
+
+
+def describing_function(kind: type) -> int:
+    """The address of the C function by which tensors of exactly this type fill a DLTensor, without a capsule; 0 where there is
+    none. Only torch's: such a description cannot say that its tensor is read-only, and torch has none that are."""
+    capsule = vars(kind).get("__dlpack_c_exchange_api__")
+    if type(capsule).__name__ != "PyCapsule" or kind.__module__ != "torch" or _capsule_name(capsule) != b"dlpack_exchange_api":
+        return 0
+    api = ExchangeApi.from_address(_capsule_pointer(capsule, b"dlpack_exchange_api"))
+    return (api.describe or 0) if api.major == 1 else 0
 
 
 def _is_plain(capsule: Any) -> bool:

@@ -7,8 +7,9 @@ For a kernel NAME (the function `tw_kernel_NAME`) four things are written:
   exported libraries and the Python path below all use it.
 * `i32 tw_run_NAME(records, symbols)` unpacks checked records and calls the kernel.
 * `PyObject *tw_call_NAME(self, args, nargs, kwnames)`, for METH_FASTCALL | METH_KEYWORDS: reads numpy arrays and
-  tw.Arrays in place, Python's ints, floats and bools, checks, runs. Whatever else it meets, errors included, it hands
-  to `self`, a Python callable that looks at the arguments again with all the time in the world.
+  tw.Arrays in place, has torch's tensors describe themselves, takes Python's ints, floats and bools (see arguments.py), checks,
+  runs. Whatever else it meets, errors included, it hands to `self`, a Python callable that looks at the arguments again with all
+  the time in the world.
 * `tw_python_NAME`, the table of what tw_call_NAME needs of the process (runtime.abi.CallTable).
 
 Reading the array's public fields takes a third of the time of the buffer protocol, and needs no releasing: the caller
@@ -17,29 +18,16 @@ holds its arguments for the length of the call.
 
 from __future__ import annotations
 
+import ctypes
 import re
 
-from ...runtime.abi import (
-    DLPACK_TYPES,
-    GIL_THRESHOLD,
-    ITEM_BYTES,
-    NUMPY_TYPE_NUMBERS,
-    WRITEABLE,
-    ArgumentRecord,
-    ArrayFields,
-    CallTable,
-    Check,
-    DescrFields,
-    Flag,
-    pack_status,
-)
+from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
+from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
 from .straight_line import StraightLine
 
-__all__ = ["RECORD_BYTES", "check_statuses", "extent_value", "integer_bounds", "kernel_symbol", "record_offset", "scalar_type",
-           "stub_symbols", "stub_text"]
+__all__ = ["check_statuses", "extent_value", "integer_bounds", "kernel_symbol", "scalar_type", "stub_symbols", "stub_text"]
 
-RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
 _SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 
 
@@ -74,11 +62,6 @@ def stub_text(signature: Signature) -> str:
 
 
 _WIDE_PRODUCT = "@llvm.smul.with.overflow.i64"
-
-
-def record_offset(param: int, name: str) -> int:
-    """Where a field of parameter `param` stands among the ArgumentRecords of a call."""
-    return param * RECORD_BYTES + getattr(ArgumentRecord, name).offset
 
 
 # The check
@@ -309,97 +292,41 @@ def _scalar_value(text: StraightLine, i: int, dtype: str) -> str:
 # Python's call
 
 
-def _table(text: StraightLine, name: str, field: str, kind: str = "ptr") -> str:
-    return text.load(kind, f"@{_symbol('python', name)}", getattr(CallTable, field).offset)
-
-
 def _call_text(signature: Signature) -> str:
     text, name, count = StraightLine(), signature.name, len(signature.params)
+    table = _symbol("python", name)
     text.add(f"%records = alloca [{max(count, 1) * RECORD_BYTES} x i8], align 16")
     text.add(f"%symbols = alloca [{len(signature.symbols) + 1} x i64], align 16")
     text.add("%overflow = alloca i32")
+    text.add(f"%described = alloca [{ctypes.sizeof(DLTensor)} x i8], align 16")
     text.leave_if(text.compare("ne", "i64", "%nargs", count), "slow")
     text.leave_if(text.compare("ne", "ptr", "%kwnames", "null"), "slow")
     for i, param in enumerate(signature.params):
         given = text.load("ptr", "%args", 8 * i)
         if isinstance(param, BufferParam):
-            _read_array(text, name, i, param, given)
+            read_tensor(text, table, i, param, given)
         else:
-            _read_scalar(text, name, i, param, given)
+            read_scalar(text, table, i, param, given)
     status = text.value(f"call i32 @{_symbol('check', name)}(ptr %records, ptr %symbols)")
     text.leave_if(text.compare("ne", "i32", status, 0), "slow")
     _run_kernel(text, signature)
+    text.start("unclear")
+    text.add(f"call void {process_word(text, table, 'clear_error')}()")
+    text.add("br label %slow")
     text.start("slow")
-    call = _table(text, name, "vectorcall")
+    call = process_word(text, table, "vectorcall")
     result = text.value(f"call ptr {call}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)")
     text.add(f"ret ptr {result}")
     strings = (f'@{_symbol("failed", name)} = private constant [7 x i8] c"failed\\00"\n'
                f'@{_symbol("format", name)} = private constant [2 x i8] c"i\\00"\n')
-    table = f"@{_symbol('python', name)} = global [{len(CallTable._fields_)} x ptr] zeroinitializer\n"
+    words = f"@{table} = global [{len(CallTable._fields_)} x ptr] zeroinitializer\n"
     head = f"ptr @{_symbol('call', name)}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)"
-    return table + strings + _function(head, text)
-
-
-def _read_array(text: StraightLine, name: str, i: int, param: BufferParam, given: str) -> None:
-    """Fill the record of a numpy array or tw.Array whose dtype is right; anything else is for the Python path."""
-    kind = text.load("ptr", given, ArrayFields.ob_type.offset)
-    theirs = text.compare("ne", "ptr", kind, _table(text, name, "array_type"))
-    ours = text.compare("ne", "ptr", kind, _table(text, name, "own_array_type"))
-    text.leave_if(text.both(theirs, ours), "slow")
-    descr = text.load("ptr", given, ArrayFields.descr.offset)
-    number = text.load("i32", descr, DescrFields.type_num.offset)
-    if param.dtype == "bfloat16":
-        registered = text.value(f"trunc i64 {_table(text, name, 'bfloat16_number', 'i64')} to i32")
-        wrong = text.compare("ne", "i32", number, registered)
-    else:
-        first, *others = NUMPY_TYPE_NUMBERS[param.dtype]
-        wrong = text.compare("ne", "i32", number, first)
-        for other in others:
-            wrong = text.both(wrong, text.compare("ne", "i32", number, other))
-    swapped = text.compare("eq", "i8", text.load("i8", descr, DescrFields.byteorder.offset), ord(">"))
-    text.leave_if(text.either(wrong, swapped), "slow")
-    flags = text.load("i32", given, ArrayFields.flags.offset)
-    fixed = text.compare("eq", "i32", text.value(f"and i32 {flags}, {WRITEABLE}"), 0)
-    fields = {
-        "data": ("ptr", text.load("ptr", given, ArrayFields.data.offset)),
-        "shape": ("ptr", text.load("ptr", given, ArrayFields.dimensions.offset)),
-        "strides": ("ptr", text.load("ptr", given, ArrayFields.strides.offset)),
-        "unit": ("i64", "1"),
-        "dtype": ("i32", str(DLPACK_TYPES[param.dtype])),
-        "ndim": ("i32", text.load("i32", given, ArrayFields.nd.offset)),
-        "flags": ("i32", text.value(f"select i1 {fixed}, i32 {int(Flag.READ_ONLY)}, i32 0")),
-    }
-    for field, (field_kind, value) in fields.items():
-        text.store(field_kind, value, "%records", record_offset(i, field))
-
-
-def _read_scalar(text: StraightLine, name: str, i: int, param: ScalarParam, given: str) -> None:
-    """Fill the record of a Python int, float or bool of exactly that type; others take the Python path."""
-    if param.dtype == "bool":
-        yes = text.compare("eq", "ptr", given, _table(text, name, "true"))
-        no = text.compare("eq", "ptr", given, _table(text, name, "false"))
-        text.leave_if(text.value(f"xor i1 {text.either(yes, no)}, true"), "slow")
-        text.store("i64", text.value(f"zext i1 {yes} to i64"), "%records", record_offset(i, "data"))
-        return
-    kind = text.load("ptr", given, ArrayFields.ob_type.offset)
-    if param.dtype in ("float32", "float64"):
-        text.leave_if(text.compare("ne", "ptr", kind, _table(text, name, "float_type")), "slow")
-        text.store("i64", text.load("i64", given, 16), "%records", record_offset(i, "data"))    # PyFloatObject.ob_fval
-        return
-    if param.dtype in ("float16", "bfloat16"):
-        text.leave_if("true", "slow")        # rounding to 16 bits is the Python path's business
-        return
-    text.leave_if(text.compare("ne", "ptr", kind, _table(text, name, "int_type")), "slow")
-    value = text.value(f"call i64 {_table(text, name, 'int_value')}(ptr {given}, ptr %overflow)")
-    text.leave_if(text.compare("ne", "i32", text.load("i32", "%overflow", 0), 0), "slow")
-    if param.dtype == "uint64":
-        text.leave_if(text.compare("slt", "i64", value, 0), "slow")
-    text.store("i64", value, "%records", record_offset(i, "data"))
+    return words + strings + _function(head, text)
 
 
 def _run_kernel(text: StraightLine, signature: Signature) -> None:
     """Run, without the interpreter's lock where that pays, and return None or let `self.failed` raise."""
-    name = signature.name
+    name, table = signature.name, _symbol("python", signature.name)
     run = f"call i32 @{_symbol('run', name)}(ptr %records, ptr %symbols)"
     if signature.long_running:
         text.add("br label %free")
@@ -408,9 +335,9 @@ def _run_kernel(text: StraightLine, signature: Signature) -> None:
         large = text.compare("sge", "i64", total, GIL_THRESHOLD)
         text.add(f"br i1 {large}, label %free, label %locked")
     text.start("free")
-    state = text.value(f"call ptr {_table(text, name, 'save_thread')}()")
+    state = text.value(f"call ptr {process_word(text, table, 'save_thread')}()")
     text.add(f"%free_status = {run}")
-    text.add(f"call void {_table(text, name, 'restore_thread')}(ptr {state})")
+    text.add(f"call void {process_word(text, table, 'restore_thread')}(ptr {state})")
     text.add("br label %ran")
     if not signature.long_running:
         text.start("locked")
@@ -420,11 +347,11 @@ def _run_kernel(text: StraightLine, signature: Signature) -> None:
     locked = "" if signature.long_running else ", [ %locked_status, %locked ]"
     text.add(f"%status = phi i32 [ %free_status, %free ]{locked}")
     text.leave_if(text.compare("ne", "i32", "%status", 0), "failed")
-    none = _table(text, name, "none")
-    text.add(f"call void {_table(text, name, 'incref')}(ptr {none})")
+    none = process_word(text, table, "none")
+    text.add(f"call void {process_word(text, table, 'incref')}(ptr {none})")
     text.add(f"ret ptr {none}")
     text.start("failed")
-    call = _table(text, name, "call_method")
+    call = process_word(text, table, "call_method")
     error = text.value(
         f"call ptr (ptr, ptr, ptr, ...) {call}(ptr %self, ptr @{_symbol('failed', name)}, "
         f"ptr @{_symbol('format', name)}, i32 %status)")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...runtime.abi import ITEM_BYTES, Check, Flag, pack_status
+from ...runtime.abi import ITEM_BYTES, Check, DLTensor, Flag, pack_status
 from ...runtime.device import HOST_KINDS
 from ...runtime.signature import BufferParam, ScalarParam, Signature
-from ...runtime.tensors import BEYOND_MEMORY, DLTensor
+from ...runtime.tensors import BEYOND_MEMORY
+from ..abi.arguments import RECORD_BYTES, record_offset
 from ..abi.straight_line import StraightLine
-from ..abi.stub import RECORD_BYTES, integer_bounds, kernel_symbol, record_offset, scalar_type, stub_symbols
+from ..abi.stub import integer_bounds, kernel_symbol, scalar_type, stub_symbols
 from .cpu import READY
 from .names import entry_names
 from .statuses import FAR_DATA, NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR

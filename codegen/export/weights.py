@@ -7,7 +7,7 @@ and checked ones.
 
 from __future__ import annotations
 
-from ...runtime.tensors import DLTensor
+from ...runtime.abi import DLTensor
 from .companion import Companion
 
 __all__ = ["HEADER_BYTES", "weights_companion", "weights_header"]

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.runtime.abi import DLPACK_TYPES
+from tilewright.runtime.abi import DLPACK_TYPES, DLTensor
 from tilewright.runtime.array import from_dlpack
-from tilewright.runtime.tensors import DLTensor
 
 FLOAT = DLPACK_TYPES["float32"]
 

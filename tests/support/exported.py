@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.runtime.abi import DLPACK_TYPES
-from tilewright.runtime.tensors import DLTensor
+from tilewright.runtime.abi import DLPACK_TYPES, DLTensor
 
 STRICT = {"cc": ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
           "c++": ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"]}

@@ -13,8 +13,7 @@ import tilewright as tw
 from exported import as_dlpack, run, scale_add
 from tilewright import te
 from tilewright.codegen.export.statuses import status_texts
-from tilewright.runtime.abi import DLPACK_TYPES, Check, pack_status, unpack_status
-from tilewright.runtime.tensors import DLTensor
+from tilewright.runtime.abi import DLPACK_TYPES, Check, DLTensor, pack_status, unpack_status
 
 A, FACTOR, B, C = range(4)
 NAMES = {A: "A", B: "B", C: "C"}

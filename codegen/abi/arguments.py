@@ -1,0 +1,135 @@
+"""Reading what Python passes to a kernel, as LLVM IR text: an ArgumentRecord for each argument, or the way to the Python path.
+
+`table` is the symbol of the kernel's CallTable. Leaving to %slow means the Python path, to %unclear the same with a Python error
+to be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...runtime.abi import (
+    DLPACK_TYPES,
+    NUMPY_TYPE_NUMBERS,
+    WRITEABLE,
+    ArgumentRecord,
+    ArrayFields,
+    CallTable,
+    DescrFields,
+    DLTensor,
+    Flag,
+)
+from ...runtime.device import HOST_KINDS
+from ...runtime.signature import BufferParam, ScalarParam
+from .straight_line import StraightLine
+
+__all__ = ["RECORD_BYTES", "process_word", "read_scalar", "read_tensor", "record_offset"]
+
+RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
+
+
+def record_offset(param: int, name: str) -> int:
+    """Where a field of parameter `param` stands among the ArgumentRecords of a call."""
+    return param * RECORD_BYTES + getattr(ArgumentRecord, name).offset
+
+
+def process_word(text: StraightLine, table: str, field: str, kind: str = "ptr") -> str:
+    """A word of the table."""
+    return text.load(kind, f"@{table}", getattr(CallTable, field).offset)
+
+
+def read_tensor(text: StraightLine, table: str, i: int, param: BufferParam, given: str) -> None:
+    """Fill the record of a numpy array or tw.Array whose dtype is right, or of a tensor that describes itself; anything else is
+    for the Python path."""
+    kind = text.load("ptr", given, ArrayFields.ob_type.offset)
+    numpys = text.compare("eq", "ptr", kind, process_word(text, table, "array_type"))
+    ours = text.compare("eq", "ptr", kind, process_word(text, table, "own_array_type"))
+    array, other, read = text.label("array"), text.label("other"), text.label("read")
+    text.add(f"br i1 {text.either(numpys, ours)}, label %{array}, label %{other}")
+    text.start(other)
+    text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "exchange_type")), "slow")
+    _read_described(text, table, i, given)
+    text.add(f"br label %{read}")
+    text.start(array)
+    _read_array(text, table, i, param, given)
+    text.add(f"br label %{read}")
+    text.start(read)
+
+
+def _read_described(text: StraightLine, table: str, i: int, given: str) -> None:
+    """Fill the record of a tensor by the function of its type. One that requires grad, lies elsewhere than in the host's memory
+    or does not begin where its data does is for the Python path, as is one of which the function raises."""
+    get = process_word(text, table, "get_attribute")
+    answer = text.value(f"call ptr {get}(ptr {given}, ptr {process_word(text, table, 'requires_grad')})")
+    text.leave_if(text.compare("eq", "ptr", answer, "null"), "unclear")
+    text.add(f"call void {process_word(text, table, 'decref')}(ptr {answer})")        # False is never freed
+    text.leave_if(text.compare("ne", "ptr", answer, process_word(text, table, "false")), "slow")
+    describe = process_word(text, table, "exchange")
+    failed = text.value(f"call i32 {describe}(ptr {given}, ptr %described)")
+    text.leave_if(text.compare("ne", "i32", failed, 0), "unclear")
+    device = text.load("i32", "%described", DLTensor.device_type.offset)
+    text.leave_if(text.compare("ne", "i32", device, HOST_KINDS[0]), "slow")
+    offset = text.load("i64", "%described", DLTensor.byte_offset.offset)
+    text.leave_if(text.compare("ne", "i64", offset, 0), "slow")
+    dtype = text.load("i32", "%described", DLTensor.dtype.offset)
+    fields = {field: (kind, text.load(kind, "%described", getattr(DLTensor, field).offset))
+              for field, kind in (("data", "ptr"), ("shape", "ptr"), ("strides", "ptr"), ("ndim", "i32"))}
+    bits = text.value(f"and i32 {text.value(f'lshr i32 {dtype}, 8')}, 255")
+    item = text.value(f"zext i32 {text.value(f'lshr i32 {bits}, 3')} to i64")
+    _write_record(text, i, fields | {"unit": ("i64", item), "dtype": ("i32", dtype), "flags": ("i32", "0")})
+
+
+def _write_record(text: StraightLine, i: int, fields: Mapping[str, tuple[str, str]]) -> None:
+    for field, (kind, value) in fields.items():
+        text.store(kind, value, "%records", record_offset(i, field))
+
+
+def _read_array(text: StraightLine, table: str, i: int, param: BufferParam, given: str) -> None:
+    """Fill the record of a numpy array."""
+    descr = text.load("ptr", given, ArrayFields.descr.offset)
+    number = text.load("i32", descr, DescrFields.type_num.offset)
+    if param.dtype == "bfloat16":
+        registered = text.value(f"trunc i64 {process_word(text, table, 'bfloat16_number', 'i64')} to i32")
+        wrong = text.compare("ne", "i32", number, registered)
+    else:
+        first, *others = NUMPY_TYPE_NUMBERS[param.dtype]
+        wrong = text.compare("ne", "i32", number, first)
+        for other in others:
+            wrong = text.both(wrong, text.compare("ne", "i32", number, other))
+    swapped = text.compare("eq", "i8", text.load("i8", descr, DescrFields.byteorder.offset), ord(">"))
+    text.leave_if(text.either(wrong, swapped), "slow")
+    flags = text.load("i32", given, ArrayFields.flags.offset)
+    fixed = text.compare("eq", "i32", text.value(f"and i32 {flags}, {WRITEABLE}"), 0)
+    _write_record(text, i, {
+        "data": ("ptr", text.load("ptr", given, ArrayFields.data.offset)),
+        "shape": ("ptr", text.load("ptr", given, ArrayFields.dimensions.offset)),
+        "strides": ("ptr", text.load("ptr", given, ArrayFields.strides.offset)),
+        "unit": ("i64", "1"),
+        "dtype": ("i32", str(DLPACK_TYPES[param.dtype])),
+        "ndim": ("i32", text.load("i32", given, ArrayFields.nd.offset)),
+        "flags": ("i32", text.value(f"select i1 {fixed}, i32 {int(Flag.READ_ONLY)}, i32 0")),
+    })
+
+
+def read_scalar(text: StraightLine, table: str, i: int, param: ScalarParam, given: str) -> None:
+    """Fill the record of a Python int, float or bool of exactly that type; others take the Python path."""
+    if param.dtype == "bool":
+        yes = text.compare("eq", "ptr", given, process_word(text, table, "true"))
+        no = text.compare("eq", "ptr", given, process_word(text, table, "false"))
+        text.leave_if(text.value(f"xor i1 {text.either(yes, no)}, true"), "slow")
+        text.store("i64", text.value(f"zext i1 {yes} to i64"), "%records", record_offset(i, "data"))
+        return
+    kind = text.load("ptr", given, ArrayFields.ob_type.offset)
+    if param.dtype in ("float32", "float64"):
+        text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "float_type")), "slow")
+        text.store("i64", text.load("i64", given, 16), "%records", record_offset(i, "data"))    # PyFloatObject.ob_fval
+        return
+    if param.dtype in ("float16", "bfloat16"):
+        text.leave_if("true", "slow")        # rounding to 16 bits is the Python path's business
+        return
+    text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "int_type")), "slow")
+    value = text.value(f"call i64 {process_word(text, table, 'int_value')}(ptr {given}, ptr %overflow)")
+    text.leave_if(text.compare("ne", "i32", text.load("i32", "%overflow", 0), 0), "slow")
+    if param.dtype == "uint64":
+        text.leave_if(text.compare("slt", "i64", value, 0), "slow")
+    text.store("i64", value, "%records", record_offset(i, "data"))

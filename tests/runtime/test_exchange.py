@@ -1,0 +1,126 @@
+"""Tensors that describe themselves by a C function of their type, as torch's do: kernels read them without a capsule."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import handmade
+import numpy as np
+import pytest
+from tilewright.runtime import errors
+from tilewright.runtime.abi import DLPACK_TYPES, DLTensor, ExchangeApi
+
+
+class Tensor:
+    """In torch's place: an array that describes itself, and counts how often. offset: of its first element, in bytes; device:
+    DLPack's number; fails: the description raises."""
+
+    requires_grad = False
+    described = 0
+
+    def __init__(self, values: Any, offset: int = 0, device: int = 1, fails: bool = False) -> None:
+        self.values, self.offset, self.device, self.fails = values, offset, device, fails
+        self.extents = (ctypes.c_int64 * values.ndim)(*values.shape)
+        self.steps = (ctypes.c_int64 * values.ndim)(*(step // values.itemsize for step in values.strides))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError("use tensor.detach()")
+        if self.device != 1:
+            raise BufferError("it is elsewhere")
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device, 0
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+def describe(tensor: Tensor, described: Any) -> int:
+    Tensor.described += 1
+    if tensor.fails:
+        ctypes.pythonapi.PyErr_SetString(ctypes.py_object(BufferError), b"not now")
+        return -1
+    data = tensor.values.ctypes.data - tensor.offset
+    described[0] = DLTensor(data, tensor.device, 0, tensor.values.ndim, DLPACK_TYPES[tensor.values.dtype.name],
+                            tensor.extents, tensor.steps, tensor.offset)
+    return 0
+
+
+API = ExchangeApi(1, 3, None, None, None, None, ctypes.cast(describe, ctypes.c_void_p))
+
+
+def capsule(api: ExchangeApi, name: bytes = b"dlpack_exchange_api") -> Any:
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+        ("PyCapsule_New", ctypes.pythonapi))
+    return new(ctypes.addressof(api), name, None)
+
+
+def kind(given: Any = None, module: str = "torch") -> type[Tensor]:
+    """A type of such tensors."""
+    given = capsule(API) if given is None else given
+    return type("Tensor", (Tensor,), {"__module__": module, "__dlpack_c_exchange_api__": given})
+
+
+def floats(*numbers: float) -> Any:
+    return np.array(numbers, np.float32)
+
+
+def test_tensors_are_read_by_the_function_of_their_type() -> None:
+    add, own = handmade.vector_add(), kind()
+    a, b, c = own(floats(1, 2, 3)), own(floats(10, 20, 30)), own(floats(0, 0, 0))
+    before = Tensor.described
+    add(a, b, c)
+    add(a, b.values, C=c)
+    assert c.values.tolist() == [11, 22, 33]
+    add(c, b.values, a)
+    assert a.values.tolist() == [21, 42, 63]
+    assert Tensor.described - before >= 5
+    add(own(floats()), own(floats()), own(floats()))
+
+
+def test_what_the_function_describes_is_checked() -> None:
+    add, own = handmade.vector_add(), kind()
+    a, c = own(floats(1, 2, 3)), own(floats(0, 0, 0))
+    add(a, a, c)
+    for values, error, message in (
+        (np.zeros(3), errors.WrongDType, "'B' .* has dtype float64"),
+        (np.zeros((3, 1), np.float32), errors.WrongRank, r"'B' .* has 2 \(shape \(3, 1\)\) dimensions"),
+        (np.zeros(6, np.float32)[::2], errors.WrongStride, r"'B' .* has strides \(8,\)"),
+        (floats(1, 2), errors.SymbolDisagrees, "'B' .* has 2"),
+    ):
+        with pytest.raises(error, match=message):
+            add(a, own(values), c)
+    with pytest.raises(errors.OverlappingOutput, match="'C'"):
+        add(a, c, c)
+    with pytest.raises(errors.WrongDevice, match=r"'B' .* is on device cuda\(0\)"):
+        add(a, own(floats(1, 2, 3), device=2), c)
+
+
+def test_what_the_function_cannot_tell_takes_the_way_of_capsules() -> None:
+    add, own = handmade.vector_add(), kind()
+    a, c = own(floats(1, 2, 3)), own(floats(0, 0, 0))
+    add(a, a, c)
+    add(a, own(floats(5, 6, 7), fails=True), c)
+    assert c.values.tolist() == [6, 8, 10]
+    add(a, own(floats(0, 5, 6, 7)[1:], offset=4), c)
+    assert c.values.tolist() == [6, 8, 10]
+    grown = own(floats(1, 1, 1))
+    grown.requires_grad = True
+    with pytest.raises(errors.UnreadableTensor, match=r"(?s)'B'.*fix: pass x.detach\(\)"):
+        add(a, grown, c)
+
+
+LATER = ExchangeApi(2, 0, None, None, None, None, ctypes.cast(describe, ctypes.c_void_p))
+
+
+@pytest.mark.parametrize("other", [
+    kind(module="elsewhere"), kind(capsule(API, b"another")), kind(17), kind(capsule(LATER)),
+    type("Parameter", (kind(),), {"__module__": "torch"}),
+], ids=["whose tensors may be read-only", "another capsule", "no capsule", "a version to come", "a subclass"])
+def test_other_types_are_not_believed(other: type[Tensor]) -> None:
+    add = handmade.vector_add()
+    before, c = Tensor.described, floats(0, 0)
+    for _ in range(2):
+        add(other(floats(1, 2)), other(floats(3, 4)), c)
+    assert c.tolist() == [4, 6] and Tensor.described == before
