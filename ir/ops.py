@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..arguments import is_sequence
-from ..errors import user_source
+from ..errors import SourceLine, user_source
 from .dtype import BOOL, FLOAT32, HANDLE, INT32, INT64, DType
 from .errors import AmbiguousDivision, LiteralOutOfRange, MixedTypes, NotAnExpression
 from .expr import (
@@ -58,7 +58,7 @@ __all__ = [
     "common_dtype", "compare", "conjuncts", "const", "convert", "divide", "equal", "floordiv", "floormod", "fold_binary",
     "identity_compare", "if_then_else", "invert", "is_const", "likely", "logical_and", "logical_not", "logical_or",
     "match_types", "maximum", "minimum", "multiply", "negative", "power", "select", "subtract",
-    "truncdiv", "truncmod", "truth",
+    "truncdiv", "truncmod", "truth", "warn_of_signs",
 ]
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
@@ -314,11 +314,11 @@ def _arithmetic(kind: type[BinaryOp], a: Any, b: Any) -> Any:
     return _folded(kind, a, b)
 
 
-def _warn_of_signs(a: Any, b: Any) -> None:
-    """Warn once for each line of the user's that compares a signed integer with an unsigned one of its width or more."""
+def warn_of_signs(a: Any, b: Any, source: SourceLine | None = None) -> None:
+    """Warn once for each line (`source`, or the user's) that compares a signed integer with an unsigned one of its width or more."""
     if not (isinstance(a, Expr) and isinstance(b, Expr)) or {a.dtype.kind, b.dtype.kind} != {"int", "uint"}:
         return
-    common, source = common_dtype(a.dtype, b.dtype).element, user_source(_OPERATORS)
+    common, source = common_dtype(a.dtype, b.dtype).element, source or user_source(_OPERATORS)
     if common.kind == "uint" and source is not None:
         warnings.warn_explicit(
             f"{a.dtype} and {b.dtype} are compared as {common}, in which -1 is {common.greatest}: `.astype` of one side says what "
@@ -429,7 +429,7 @@ def _whole_power(a: Expr, exponent: int) -> Expr:
 
 def compare(kind: type[CompareOp], a: Any, b: Any) -> Any:
     """A comparison as an expression; false is less than true."""
-    _warn_of_signs(a, b)
+    warn_of_signs(a, b)
     return binary(kind, a, b) if kind in (EQ, NE) else _arithmetic(kind, a, b)
 
 

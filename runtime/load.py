@@ -42,7 +42,7 @@ def load(path: str | os.PathLike[str]) -> Any:
                           fix="give the path of a .so that f.export wrote") from error
     except NoMetadata as error:
         raise NotALibrary(f"{str(path)!r} is no library of tilewright's", reason=str(error), called=user_source(),
-                          allowed='a shared library that f.export("libname.so") wrote') from None
+                          allowed='a shared library that f.export("libname.so") wrote of a kernel for llvm') from None
     _require_machine(place, metadata)
     library = _open(place, content, metadata)
     base = _base_address(library, metadata) + metadata.address

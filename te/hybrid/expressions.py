@@ -226,7 +226,10 @@ class ExpressionReader:
         if all(isinstance(value, (str, tuple, list)) for value in values):  # dtypes, shapes
             return bool(now(*values))
         a, b = (self.as_number(value, at) for value, at in zip(values, nodes, strict=True))
-        return bool(now(a, b)) if is_number(a) and is_number(b) else later(a, b)
+        if is_number(a) and is_number(b):
+            return bool(now(a, b))
+        ops.warn_of_signs(a, b, self.source.line(node))
+        return later(a, b)
 
     def _both(self, a: Any, b: Any) -> Any:
         """a and b, b being computed only where a holds, if it reads memory."""

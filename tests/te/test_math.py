@@ -1,6 +1,7 @@
 """Functions of elements, and what types mix to."""
 
 import itertools
+import linecache
 import math
 import warnings
 
@@ -60,6 +61,25 @@ def test_a_comparison_of_signs_warns_once_a_line_and_names_it():
     assert [str(warning.message).split(" are ")[0] for warning in caught] == ["int32 and uint32", "uint32 and int32"]
     assert [warning.filename for warning in caught] == [__file__] * 2 and caught[0].lineno + 1 == caught[1].lineno
     assert "in which -1 is 4294967295" in str(caught[0].message) and first.a.dtype == second.a.dtype == "uint32"
+
+
+@te.hybrid.script
+def smaller(a, b):
+    c = output_tensor(a.shape, "int32")
+    for i in range(a.shape[0]):
+        if a[i] < b[i]:
+            c[i] = 1
+    return c
+
+
+def test_a_script_that_compares_signs_warns_of_its_line():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            smaller(te.placeholder((3,), "int32", "A"), te.placeholder((3,), "uint32", "B"))
+    (warning,) = caught
+    assert "int32 and uint32 are compared as uint32" in str(warning.message)
+    assert warning.filename == __file__ and "if a[i] < b[i]" in linecache.getline(__file__, warning.lineno)
 
 
 @pytest.mark.parametrize("target", ["llvm", "c", "interpret"])
