@@ -15,6 +15,8 @@ from tilewright.ir import expr as e
 from tilewright.ir import ops
 from tilewright.ir.dtype import SCALAR_TYPES, DType
 
+# ruff: noqa: F821  a script uses names of its own
+
 INTEGERS = [d for d in SCALAR_TYPES if "int" in d]
 FLOATS = [d for d in SCALAR_TYPES if "float" in d]
 NUMBERS = INTEGERS + FLOATS
