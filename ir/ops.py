@@ -315,7 +315,7 @@ def _arithmetic(kind: type[BinaryOp], a: Any, b: Any) -> Any:
 
 
 def warn_of_signs(a: Any, b: Any, source: SourceLine | None = None) -> None:
-    """Warn once for each line (`source`, or the user's) that compares a signed integer with an unsigned one of its width or more."""
+    """Warn once for each line, `source` or the user's, that compares a signed integer with an unsigned one at least as wide."""
     if not (isinstance(a, Expr) and isinstance(b, Expr)) or {a.dtype.kind, b.dtype.kind} != {"int", "uint"}:
         return
     common, source = common_dtype(a.dtype, b.dtype).element, source or user_source(_OPERATORS)
