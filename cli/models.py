@@ -36,6 +36,8 @@ def add_commands(commands: Any) -> None:
         "Reads a model (as transform does) and writes it as a library of one function, with its header beside it."))
     compiled.add_argument("model", metavar="MODEL", help=_MODELS)
     compiled.add_argument("--out", "-o", metavar="FILE", required=True, help="libnet.so, libnet.a or net.o")
+    compiled.add_argument("--passes", metavar="NAME,...",
+                          help="passes to run first, as weights_int8 and weights_int4, which no build runs by itself")
     compiled.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
     compiled.add_argument("--weights", choices=("embed", "file"), default="embed",
                           help="in the library, or in net.weights beside it")
@@ -46,6 +48,8 @@ def add_commands(commands: Any) -> None:
 
 def _compile(options: argparse.Namespace) -> int:
     g = _read(options.model)
+    if options.passes:
+        g = g.transform(*options.passes.split(","))
     written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math)
     print("\n".join(f"{path}: {path.stat().st_size} bytes" for path in written))
     return 0

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from . import activations, elementwise, fused, movement, norms, places, pools, products, reductions, resize, updates, vjp, windows
+from . import (
+    activations,
+    elementwise,
+    fused,
+    movement,
+    norms,
+    places,
+    pools,
+    products,
+    quantized,
+    reductions,
+    resize,
+    updates,
+    vjp,
+    windows,
+)
 from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, whole_attributes
 from .updates import IN_PLACE
 
 __all__ = ["IN_PLACE", "OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
 
-FAMILIES = (activations, elementwise, fused, movement, norms, places, pools, products, reductions, resize, updates, vjp,
-            windows)
+FAMILIES = (activations, elementwise, fused, movement, norms, places, pools, products, quantized, reductions, resize, updates,
+            vjp, windows)
 """Importing them fills the table."""

@@ -27,6 +27,7 @@ from .row import GraphPass
 from .scales import SCALES
 from .siblings import SIBLINGS
 from .sinks import SINKS
+from .weight_only import WEIGHTS_INT4, WEIGHTS_INT8
 
 __all__ = ["PASSES", "default_passes", "grouped", "passes_named", "transformed"]
 
@@ -46,10 +47,10 @@ PIPELINE: tuple[GraphPass, ...] = (
     SIBLINGS,
     GROUPS,             # once, at the end: what is grouped, the passes before do not look into
 )
-"""Every pass, in the order in which they run."""
+"""Every pass that a build may run, in their order."""
 
-PASSES: dict[str, GraphPass] = {one.name: one for one in PIPELINE}
-"""What the passes do, by name, in their order."""
+PASSES: dict[str, GraphPass] = {one.name: one for one in (*PIPELINE, WEIGHTS_INT8, WEIGHTS_INT4)}
+"""What the passes do, by name, in their order; at last those that run only where they are named."""
 
 _MOST_ROUNDS = 8
 

@@ -10,10 +10,10 @@ from ..node import Parts
 
 __all__ = ["GraphPass", "Rounding"]
 
-Rounding = Literal["exact", "rounds", "fast"]
+Rounding = Literal["exact", "rounds", "fast", "asked"]
 """exact: outputs keep their bits: signed zeros and the wrap of integers too; any NaN is any NaN. rounds: values are rounded at
 other places, within what the operators state of their errors. fast: what holds of real numbers, and not where floats overflow, or
-are zeros with a sign; NaN stays NaN."""
+are zeros with a sign; NaN stays NaN. asked: values change by more than rounding, which only those who name the pass want."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,5 +33,6 @@ class GraphPass:
         return self.rounding != "exact"
 
     def __str__(self) -> str:
-        told = {"exact": "keeps every bit", "rounds": "rounds at other places", "fast": "only under fast_math"}
+        told = {"exact": "keeps every bit", "rounds": "rounds at other places", "fast": "only under fast_math",
+                "asked": "only where it is named: values change"}
         return f"{self.what} ({told[self.rounding]})"

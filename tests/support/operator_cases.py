@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from tilewright import topi
 
 __all__ = ["CASES", "drawn_array"]
 
@@ -163,6 +164,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("resize", [floats(4, 5)], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear", "coordinates": "tf_crop_and_resize",
                                 "region": (0.25, 0.5, 1.5, 1.0), "outside": 7.0}),
     ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}),
+    *(("weight_only_matmul", [floats(2, 3, 37), *topi.nn.quantize_groups(np.linspace(-1, 1, 19 * 37).reshape(19, 37), bits)],
+       {"outs": 19, "bits": bits}) for bits in (4, 8)),
     ("vjp", [floats(2, 5), floats(2, 5)], {"body": "gelu(x0)", "wrt": 0}),
     ("vjp", [floats(1, 4, 3, 3), floats(1, 4, 3, 3)], {"body": "lrn(x0, size=3)", "wrt": 0}),
 ]
