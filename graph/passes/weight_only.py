@@ -2,15 +2,15 @@
 each word that a language model makes becomes a quarter, or an eighth.
 
     input x: float32[2, 32]
-    param w: float32[1, 32] = (-16, -15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+    param w: float32[1, 32] = (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
     y: float32[2, 1] = matmul(x, w, transpose_a=false, transpose_b=true)
     output y
 
 becomes
 
     input x: float32[2, 32]
-    param v2: uint8[1, 1, 8, 16, 4] = sha256:7bb16def01ed7cf96b15bc7ebd80013e
-    param v3: float16[1, 1, 16] = (0.1259765625, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    param v2: uint8[1, 1, 8, 16, 4] = sha256:c535669c99d2e6db4d289ec36941c473
+    param v3: float16[1, 1, 16] = (0.00787353515625, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     y: float32[2, 1] = weight_only_matmul(x, v2, v3, outs=1, bits=8)
     output y
 
@@ -53,10 +53,10 @@ def _weights(g: Parts, bits: int) -> Parts:
     return rewritten(g, lambda r, node: _packed(r, node, bits))
 
 
-_IN_8 = """uint8[1, 1, 8, 16, 4] = sha256:7bb16def01ed7cf96b15bc7ebd80013e
-    param v3: float16[1, 1, 16] = (0.1259765625,"""
-_IN_4 = """uint8[1, 1, 4, 16, 4] = sha256:3a8808fc9d8fb4f825d79bd09a089bc9
-    param v3: float16[1, 1, 16] = (2.28515625,"""
+_IN_8 = """uint8[1, 1, 8, 16, 4] = sha256:c535669c99d2e6db4d289ec36941c473
+    param v3: float16[1, 1, 16] = (0.00787353515625,"""
+_IN_4 = """uint8[1, 1, 4, 16, 4] = sha256:20e14408ec6fd5113ea28be4829d5bca
+    param v3: float16[1, 1, 16] = (0.142822265625,"""
 """Of the page: what 4 bits are told by in place of 8."""
 
 

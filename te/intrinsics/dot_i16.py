@@ -2,8 +2,8 @@
 
     c[i] += a[0] * b[i, 0] + a[1] * b[i, 1]            a: int16[2], b: int16[16, 2] or int8[16, 2] compact, c: int32[16]
 
-One instruction (vpdpwssd) with AVX-512 VNNI; elsewhere products of which neighbours are added (vpmaddwd), and an addition. Exact, but
-for (-2**15)**2 twice, which wraps as int32 does: what is a difference of bytes stays far from that.
+One instruction (vpdpwssd) with AVX-512 VNNI; elsewhere products of which neighbours are added (vpmaddwd), and an addition. Exact,
+but for (-2**15)**2 twice, which wraps as int32 does: what is a difference of bytes stays far from that.
 """
 
 from __future__ import annotations

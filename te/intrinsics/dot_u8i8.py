@@ -3,8 +3,8 @@
     c[i] += a[0] * b[i, 0] + ... + a[3] * b[i, 3]      a: uint8[4], b: int8[16, 4] compact, c: int32[16]
                                                        a: int8[4], b: uint8[16, 4] compact, c: int32[16]
 
-One instruction (vpdpbusd) with AVX-512 VNNI; elsewhere products of pairs of 16 bits (vpmaddwd), those of the bytes at even places and
-those of the others. Exact either way.
+One instruction (vpdpbusd) with AVX-512 VNNI; elsewhere products of pairs of 16 bits (vpmaddwd), those of the bytes at even places
+and those of the others. Exact either way.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def test_no_build_packs_weights_that_nobody_asked_for() -> None:
 
 def test_what_is_no_matrix_of_finite_weights_stays() -> None:
     g = two_layers(2, depth=31)
-    assert [node.operator for node in g.transform("weights_int4").nodes][0] == "matmul", "less than a group along the sum"
+    assert next(node.operator for node in g.transform("weights_int4").nodes) == "matmul", "less than a group along the sum"
     b = Builder()
     b.output("y", b.node("matmul", b.input("x", (2, 33)), b.param("w", np.full((33, 4), np.inf, "float32"))))
     assert b.graph().transform("weights_int4") is not None and "weight_only" not in str(b.graph().transform("weights_int4"))
