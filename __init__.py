@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from . import topi as topi
     from .driver.build import build
     from .driver.jit import jit
+    from .driver.library import Library
     from .driver.lower import lower
     from .ir import Function
     from .ir.builder import ir_builder
@@ -49,14 +50,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "GraphError", "InternalError", "Kernel",
-    "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
+    "Library", "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
     "array", "autoschedule", "autotune", "build", "cpu", "cuda", "empty", "graph", "ir_builder", "jit", "load", "lower",
     "num_threads",
     "register_func", "set_num_threads", "te", "topi",
 ]
 
 _HOMES = {
-    "build": "driver.build", "lower": "driver.lower", "jit": "driver.jit",
+    "build": "driver.build", "lower": "driver.lower", "jit": "driver.jit", "Library": "driver.library",
     "Function": "ir", "ir_builder": "ir.builder", "register_func": "ir.packed",
     "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
     "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
 from ..runtime.shield import in_turn
 
-__all__ = ["attributes", "beyond", "least"]
+__all__ = ["attributed", "attributes", "beyond", "least"]
 
 _GENERIC_HABITS = ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler")
 """What LLVM's "generic" AArch64 processor has beyond the baseline: habits of compiling, and tracing, which code has no use for."""
@@ -43,3 +44,34 @@ def beyond(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> 
             passes.run(module, builder)
         left = str(module)
     return [at for at in range(len(callees)) if f"@callee{at}()" in left]
+
+
+_GROUP = re.compile(r"^(attributes #\d+ = \{ )(?!.*\"target-cpu\")(.*\})$", re.MULTILINE)
+_DEFINED = re.compile(r"^define [^@\n]*@[\w.$]+", re.MULTILINE)
+_ADDRESS = re.compile(r" (?:local_)?unnamed_addr")
+
+
+def attributed(text: str, own: str) -> str:
+    """LLVM IR whose functions have these attributes of a processor, so that they can stand in a module for another."""
+    parts: list[str] = []
+    end = 0
+    for match in _DEFINED.finditer(text):
+        at = _after_parameters(text, match.end())
+        address = _ADDRESS.match(text, at)
+        at = address.end() if address else at
+        line = text[at:text.index("\n", at)]
+        parts.append(text[end:at])
+        if not re.search(r" #\d", line):
+            parts.append(f" {own}")
+        end = at
+    return _GROUP.sub(rf"\g<1>{own} \g<2>", "".join([*parts, text[end:]]))
+
+
+def _after_parameters(text: str, at: int) -> int:
+    """The place behind the bracket that closes the one at a place."""
+    depth = 0
+    while True:
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+        if not depth:
+            return at

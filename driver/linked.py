@@ -47,7 +47,7 @@ from .lower import evidence_of, function_of
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Bytes", "Caller", "Inner", "Linked", "Part", "build_linked", "export_linked"]
+__all__ = ["Bytes", "Caller", "Inner", "Linked", "Part", "build_linked", "export_linked", "prepared_request"]
 
 Bytes: TypeAlias = "int | str"
 """A number, or a text over the numbers that a function is passed."""
@@ -133,7 +133,7 @@ def export_linked(
 ) -> Exporter:
     """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
-        prepared = [_prepared(request) for request in _requests(parts, target, options, tuned, exact, over)]
+        prepared = [prepared_request(request) for request in _requests(parts, target, options, tuned, exact, over)]
         called = [each.programs[0] for each in prepared]
         packing = _packing(prepared, target, options)
         made: dict[str, Part] = {}
@@ -142,11 +142,11 @@ def export_linked(
             packs = packing.address(kernel_symbol(each.packing.name)) if packing and each.packing else 0
             made[name] = Part(each.opening, workspaces, packing, packing=packs)
         for name, function in inner.items():
-            each = _prepared(_inner_request(name, function, made, target, options))
+            each = prepared_request(_inner_request(name, function, made, target, options))
             called.append(each.programs[0])
             made[name] = Part(each.opening, _workspaces(called[-1].signature, each.opening, function.given), each)
         main = caller(made)
-        programs = _prepared(Request((BuildItem(main.name, main),), target, options)).programs
+        programs = prepared_request(Request((BuildItem(main.name, main),), target, options)).programs
     return Exporter(programs, options.fast_math, options.fp_contract, target, inner=tuple(called), is_module=False)
 
 
@@ -210,7 +210,7 @@ def _compiled(requests: Sequence[Request]) -> list[_Code]:
     kept = [_kept(place) for place in places]
     llvm = ThreadPoolExecutor(1, "tilewright-llvm")     # which begins no thread before it has work
     try:
-        coming = [code or llvm.submit(partial(_finished, _prepared(request), place))
+        coming = [code or llvm.submit(partial(_finished, prepared_request(request), place))
                   for request, place, code in zip(requests, places, kept, strict=True)]
         return [code if isinstance(code, _Code) else code.result() for code in coming]
     finally:
@@ -224,7 +224,7 @@ def _found_or_built(request: Request, parts: Mapping[str, Part]) -> _Code:
     kept = _kept(place, others)
     if kept is not None:
         return kept
-    prepared = _prepared(request)
+    prepared = prepared_request(request)
     unit = replace(prepared.unit, symbols={**prepared.unit.symbols, **others})
     return _finished(replace(prepared, unit=unit), place)
 
@@ -237,8 +237,8 @@ def _finished(prepared: Prepared, place: Place | None) -> _Code:
     return _Code(code.module, code.signatures, code.opening, (prepared.constants, prepared.packed))
 
 
-def _prepared(request: Request) -> Prepared:
-    """Python's half."""
+def prepared_request(request: Request) -> Prepared:
+    """Python's half of compiling: lowered, through all passes, and as text."""
     options = request.options
     functions = [with_options(function, options.passes) for function in lowered_programs(request)]
     watched = replace(options, watchers=(*options.watchers, *environment_watchers()))

@@ -35,9 +35,10 @@ class Check(IntEnum):
     TOO_LARGE = 9
     OVERLAP = 10
     SCALAR_RANGE = 11
-    PROCESSOR = 12      # these three only the C functions of exported libraries report
+    PROCESSOR = 12      # these four only the C functions of exported libraries report
     NULL = 13
     EXTENT = 14
+    CASE = 15
 
 
 def pack_status(check: Check, param: int, detail: int = 0) -> int:

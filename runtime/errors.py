@@ -176,6 +176,12 @@ class WrongOutputs(CallError):
     code = "TW0532"
 
 
+class NoCase(CallError):
+    """Arguments that no case of a function of several shapes takes."""
+
+    code = "TW0533"
+
+
 class NothingToExport(ExportError):
     """A kernel that was not compiled here, and so cannot be exported."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import user_source
+from .cases import Cases
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
 from .kernel import Kernel, make_kernel
 from .metadata import COMMON, MACHINES, ROLES, VERSION, LoadedFunction, Metadata, NoMetadata, read_metadata
@@ -55,7 +56,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         for i, function in enumerate(metadata.functions)
     ]
     if metadata.is_module:
-        return Module(dict(zip([function.key for function in metadata.functions], kernels, strict=True)))
+        named: dict[str, Kernel] = dict(zip([function.key for function in metadata.functions], kernels, strict=True))
+        return Module({**{name: Cases(name, [named[key] for key in keys]) for name, keys in metadata.cases.items()}, **named})
     return kernels[0]
 
 
@@ -144,10 +146,12 @@ def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
 def _require_instructions(place: Path, metadata: Metadata, address: int) -> None:
     """Ask the processor, by the library's own code, which uses nothing beyond the architecture's baseline."""
     missing = ctypes.CFUNCTYPE(ctypes.c_uint64)(address)()
-    absent = [name for k, name in enumerate(metadata.features) if missing >> k & 1]
-    if absent:
-        raise MissingInstructions(
-            f"{place.name!r} needs instructions that this processor lacks: {', '.join(absent)}",
-            reason=f"it was exported for {metadata.target}",
-            called=user_source(), fix='export it for what both machines have, such as target="llvm -mcpu=x86-64-v3"',
-        )
+    absent = {name for k, name in enumerate(metadata.features) if missing >> k & 1}
+    for function in metadata.functions:
+        lacking = min(([name for name in needed if name in absent] for needed in function.variants), key=len)
+        if lacking:
+            raise MissingInstructions(
+                f"{place.name!r} needs instructions that this processor lacks: {', '.join(lacking)}",
+                reason=f"it was exported for {metadata.target}",
+                called=user_source(), fix='export it for what both machines have, such as target="llvm -mcpu=x86-64-v3"',
+            )

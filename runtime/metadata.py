@@ -49,28 +49,32 @@ class NoMetadata(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadedFunction:
-    """A kernel of a library. key: its name in a Module. messages: of its assertions, by status - 1."""
+    """A kernel of a library. key: its name in a Module. messages: of its assertions, by status - 1. variants: the instruction sets
+    that each variant of its code needs, of which the processor has to have those of one."""
 
     name: str
     key: str
     signature: Signature
     messages: tuple[str, ...]
+    variants: tuple[tuple[str, ...], ...]
 
     @staticmethod
     def of(plain: Any) -> LoadedFunction:
         """Raises what Signature.from_json raises for what is no function."""
         messages = tuple(plain["messages"])
-        texts = (plain["name"], plain["key"], *messages)
-        if not all(isinstance(text, str) for text in texts) or not _NAME.fullmatch(plain["name"]):
-            raise TypeError("a function without a name")
-        return LoadedFunction(plain["name"], plain["key"], Signature.from_json(plain["signature"]), messages)
+        variants = tuple(tuple(needed) for needed in plain["variants"])
+        texts = (plain["name"], plain["key"], *messages, *(name for needed in variants for name in needed))
+        if not all(isinstance(text, str) for text in texts) or not _NAME.fullmatch(plain["name"]) or not variants:
+            raise TypeError("a function without a name or code")
+        return LoadedFunction(plain["name"], plain["key"], Signature.from_json(plain["signature"]), messages, variants)
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
     """machine: as MACHINES names it. address: of the section, from where the library is loaded. raw: the section. is_module: it
     was exported as several kernels. has_threads: its parallel loops run on threads. target: in words; features: the
-    instructions that it needs. description: all that the JSON text says."""
+    instructions that it asks about. cases: for a function of several shapes, the functions that it chooses among, by key.
+    description: all that the JSON text says."""
 
     machine: str
     version: int
@@ -82,6 +86,7 @@ class Metadata:
     target: str = ""
     features: tuple[str, ...] = ()
     offsets: tuple[int, ...] = ()
+    cases: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     description: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -140,8 +145,13 @@ def _described(plain: Any) -> dict[str, Any]:
         raise TypeError("a value of another type than it has")
     if len(features) > 64:
         raise ValueError(f"{len(features)} sets of instructions")
-    return {"functions": functions, "is_module": switches[0], "has_threads": switches[1] and plain["threads"] != "none",
-            "target": f"{target['text']!r} ({target['cpu']})", "features": features, "description": plain}
+    cases = {str(name): tuple(keys) for name, keys in plain["cases"].items()}
+    known = {function.key for function in functions}
+    if not all(keys and known.issuperset(keys) for keys in cases.values()) or known & cases.keys():
+        raise ValueError("shapes of a function that is not there")
+    return {"functions": functions, "cases": cases, "is_module": switches[0],
+            "has_threads": switches[1] and plain["threads"] != "none", "target": f"{target['text']!r} ({target['cpu']})",
+            "features": features, "description": plain}
 
 
 def _require_places(content: bytes, address: int, offsets: Sequence[int]) -> None:

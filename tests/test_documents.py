@@ -54,7 +54,7 @@ for number, (program, shown) in enumerate(json.load(sys.stdin)):
 """Runs the programs of a page one after the other; what stands below one as text is what it prints."""
 
 
-@pytest.mark.parametrize("name", ["start", "concepts", "choosing", "running-kernels", "boundaries"])
+@pytest.mark.parametrize("name", ["start", "concepts", "choosing", "running-kernels", "libraries", "boundaries"])
 def test_the_programs_of_a_page_run_in_turn_and_print_what_it_shows(name: str, tmp_path: Path) -> None:
     programs = _SHOWN.findall((ROOT / "docs" / f"{name}.md").read_text())
     assert programs, "a page without programs"

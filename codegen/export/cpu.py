@@ -18,12 +18,12 @@ from ..instructions import attributes, beyond, least
 from ..target import Target
 from .errors import NoProcessorCheck
 
-__all__ = ["MISSING", "READY", "baseline", "cpu_text", "needed_features"]
+__all__ = ["ABSENT", "MISSING", "baseline", "baseline_target", "cpu_text", "needed_features"]
 
 MISSING = "tw_cpu_missing"
 """i64 (): bit k is set where this processor, or its operating system, lacks feature k."""
-READY = "tw_cpu_ready"
-"""i1 (): whether nothing is missing; asks once."""
+ABSENT = "tw_cpu_absent"
+"""i64 (): what MISSING said when it was asked, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,12 @@ def baseline(target: Target) -> str:
     return f'nounwind "target-cpu"="{_table(target)[1]}" "target-features"=""'
 
 
+def baseline_target(target: Target) -> Target:
+    """The processor of the target's machine that has nothing but the baseline."""
+    machine = f" -mtriple={target.triple}" if target.triple else ""
+    return Target.parse(f"llvm -mcpu={_table(target)[1]}{machine}")
+
+
 def _table(target: Target) -> tuple[dict[str, _Fact], str]:
     unknown = target.architecture not in _TABLES
     if unknown or (target.architecture == "x86_64" and Target().architecture != "x86_64"):
@@ -105,7 +111,7 @@ def needed_features(target: Target) -> tuple[str, ...]:
 
 
 def cpu_text(target: Target, features: Sequence[str]) -> str:
-    """READY and MISSING as LLVM IR, for at most 64 features."""
+    """ABSENT and MISSING as LLVM IR, for at most 63 features."""
     table, _ = _table(target)
     in_turn(llvm.initialize_native_asmparser)()      # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
@@ -133,7 +139,7 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
     declared = "declare i64 @getauxval(i64)" if target.architecture == "aarch64" else ""
     declared += _LENGTH_HERE if lengths else ""
     return f"""{declared}
-@tw_cpu_state = internal global i32 0
+@tw_cpu_state = internal global i64 0
 
 define i64 @{MISSING}() noinline {attributes} {{
 entry:
@@ -141,21 +147,20 @@ entry:
   ret i64 {total}
 }}
 
-define i1 @{READY}() {attributes} {{
+define i64 @{ABSENT}() {attributes} {{
 entry:
-  %state = load atomic i32, ptr @tw_cpu_state monotonic, align 4
-  %unknown = icmp eq i32 %state, 0
-  br i1 %unknown, label %ask, label %known
+  %state = load atomic i64, ptr @tw_cpu_state monotonic, align 8
+  %known = icmp slt i64 %state, 0
+  br i1 %known, label %told, label %ask
 ask:
   %missing = call i64 @{MISSING}()
-  %none = icmp eq i64 %missing, 0
-  %found = select i1 %none, i32 1, i32 2
-  store atomic i32 %found, ptr @tw_cpu_state monotonic, align 4
-  br label %known
-known:
-  %final = phi i32 [ %state, %entry ], [ %found, %ask ]
-  %ready = icmp eq i32 %final, 1
-  ret i1 %ready
+  %found = or i64 %missing, {-(1 << 63)}
+  store atomic i64 %found, ptr @tw_cpu_state monotonic, align 8
+  br label %told
+told:
+  %final = phi i64 [ %state, %entry ], [ %found, %ask ]
+  %absent = and i64 %final, {(1 << 63) - 1}
+  ret i64 %absent
 }}
 """
 

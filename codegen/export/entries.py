@@ -9,7 +9,7 @@ They run on any processor of the architecture; code that needs more is called on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...runtime.abi import ITEM_BYTES, Check, DLTensor, Flag, pack_status
 from ...runtime.device import HOST_KINDS
@@ -18,37 +18,39 @@ from ...runtime.tensors import BEYOND_MEMORY
 from ..abi.arguments import RECORD_BYTES, record_offset
 from ..abi.straight_line import StraightLine
 from ..abi.stub import integer_bounds, kernel_symbol, scalar_type, stub_symbols
-from .cpu import READY
+from .cpu import ABSENT
 from .names import entry_names
 from .statuses import FAR_DATA, NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR
 
-__all__ = ["entries_text"]
+__all__ = ["carried_kinds", "entries_text", "error_text"]
 
 _CARRIED = {"bool": "i8", "float16": "i16", "bfloat16": "i16"}
 """How scalars come from C where that is not the type that the kernel takes."""
 
 
-def entries_text(signature: Signature, texts: Mapping[int, str], attributes: str, *, asks_processor: bool) -> str:
-    """The three functions. texts: of every status. attributes: of functions that run on any processor."""
+def entries_text(signature: Signature, texts: Mapping[int, str], attributes: str, masks: Sequence[int]) -> str:
+    """The three functions. texts: of every status. attributes: of functions that run on any processor. masks: of the features
+    that each variant of the kernel needs; one of these has to be there."""
     plain, checked, error = entry_names(signature.name)
     symbols = stub_symbols(signature.name)
     kinds = ", ".join([*("ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params),
                        *("i64" for _ in signature.symbols)])
-    declarations = [f"declare i32 @{kernel_symbol(signature.name)}({kinds})", f"declare i1 @{READY}()",
+    declarations = [f"declare i32 @{kernel_symbol(signature.name)}({kinds})", f"declare i64 @{ABSENT}()",
                     f"declare i32 @{symbols['check']}(ptr, ptr)", f"declare i32 @{symbols['run']}(ptr, ptr)",
                     "declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)"]
-    carried = [f"{_carried(p)} %p{i}" for i, p in enumerate(signature.params)]
+    carried = [f"{kind} %p{i}" for i, kind in enumerate(carried_kinds(signature))]
     extents = [f"i64 %n{k}" for k in range(len(signature.symbols))]
     return "\n".join([
         *declarations,
-        f"define i32 @{plain}({', '.join([*extents, *carried])}) {attributes} {{", *_plain(signature, asks_processor), "}",
-        f"define i32 @{checked}({', '.join(carried)}) {attributes} {{", *_checked(signature, asks_processor), "}",
-        _error_text(error, texts, attributes),
+        f"define i32 @{plain}({', '.join([*extents, *carried])}) {attributes} {{", *_plain(signature, masks), "}",
+        f"define i32 @{checked}({', '.join(carried)}) {attributes} {{", *_checked(signature, masks), "}",
+        error_text(error, texts, attributes),
     ])
 
 
-def _carried(param: BufferParam | ScalarParam) -> str:
-    return "ptr" if isinstance(param, BufferParam) else _CARRIED.get(param.dtype) or scalar_type(param.dtype)
+def carried_kinds(signature: Signature) -> list[str]:
+    """The LLVM types by which C functions take the parameters; pointers for tensors."""
+    return ["ptr" if isinstance(p, BufferParam) else _CARRIED.get(p.dtype) or scalar_type(p.dtype) for p in signature.params]
 
 
 def _finish(text: StraightLine) -> list[str]:
@@ -60,18 +62,22 @@ def _finish(text: StraightLine) -> list[str]:
     return text.lines
 
 
-def _ask_processor(text: StraightLine) -> None:
-    ready = text.value(f"call i1 @{READY}()")
-    text.leave_if(text.value(f"xor i1 {ready}, true"), "fail", WRONG_PROCESSOR)
+def _ask_processor(text: StraightLine, masks: Sequence[int]) -> None:
+    if not all(masks):      # some code runs anywhere
+        return
+    absent, refused = text.value(f"call i64 @{ABSENT}()"), "true"
+    for mask in masks:
+        if not any(other != mask and other & mask == other for other in masks):  # else that one's being there is enough
+            refused = text.both(refused, text.compare("ne", "i64", text.value(f"and i64 {absent}, {mask}"), 0))
+    text.leave_if(refused, "fail", WRONG_PROCESSOR)
 
 
 # Plain
 
 
-def _plain(signature: Signature, asks_processor: bool) -> list[str]:
+def _plain(signature: Signature, masks: Sequence[int]) -> list[str]:
     text = StraightLine()
-    if asks_processor:
-        _ask_processor(text)
+    _ask_processor(text, masks)
     for k, symbol in enumerate(signature.symbols):     # the code relies on extents that are not negative
         at = signature.bindings[symbol.name]
         below = text.compare("slt", "i64", f"%n{k}", 0)
@@ -111,12 +117,11 @@ def _in_register(text: StraightLine, i: int, dtype: str) -> str:
 # Checked
 
 
-def _checked(signature: Signature, asks_processor: bool) -> list[str]:
+def _checked(signature: Signature, masks: Sequence[int]) -> list[str]:
     text = StraightLine()
     text.add(f"%records = alloca [{max(len(signature.params), 1) * RECORD_BYTES} x i8], align 16")
     text.add(f"%symbols = alloca [{len(signature.symbols) + 1} x i64], align 16")
-    if asks_processor:
-        _ask_processor(text)
+    _ask_processor(text, masks)
     for i, param in enumerate(signature.params):
         if isinstance(param, BufferParam):
             _read_tensor(text, i, param)
@@ -206,8 +211,10 @@ def _scalar_bits(text: StraightLine, i: int, dtype: str) -> str:
 # Errors
 
 
-def _error_text(name: str, texts: Mapping[int, str], attributes: str) -> str:
-    """All texts are one constant: LLVM places many in an order that is not the same each time."""
+def error_text(name: str, texts: Mapping[int, str], attributes: str) -> str:
+    """The function that tells what statuses mean.
+
+    All texts are one constant: LLVM places many in an order that is not the same each time."""
     data, cases, blocks = b"", list[str](), list[str]()
     for k, (status, text) in enumerate((*texts.items(), (None, "unknown status"))):
         if status is not None:

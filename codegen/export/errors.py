@@ -57,3 +57,9 @@ class NoProcessorCheck(ExportError):
     """A machine whose instruction sets a library cannot ask about when it is loaded."""
 
     code = "TW0708"
+
+
+class DoesNotFit(ExportError):
+    """A function that does not fit into a library: for another machine, or with other kinds of parameters than it has there."""
+
+    code = "TW0710"

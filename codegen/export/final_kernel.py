@@ -9,6 +9,7 @@ from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.signature import Signature
 from .names import library_identifier
+from .variants import Variant
 
 __all__ = ["FinalKernel", "KernelExporter"]
 
@@ -19,19 +20,22 @@ _DEFAULT_NAME = "main"
 @dataclass(frozen=True)
 class FinalKernel:
     """One kernel as it is compiled: its function at stage "final", its signature, and its free shape symbols in call
-    order. key: its name in its module, where C knows it by another."""
+    order. key: its name in its module, where C knows it by another. variants: its code, where that is for other targets than
+    its library, best first; the function is then that of one of them."""
 
     function: Function
     signature: Signature
     symbols: tuple[Var, ...]
     key: str = ""
+    variants: tuple[Variant, ...] = ()
 
     def named_for(self, stem: str) -> FinalKernel:
         """Itself; or, where it was given no name, the same under the library's."""
         if self.signature.name != _DEFAULT_NAME:
             return self
         name = library_identifier(stem)
-        return FinalKernel(replace(self.function, name=name), replace(self.signature, name=name), self.symbols, _DEFAULT_NAME)
+        return replace(self, function=replace(self.function, name=name), signature=replace(self.signature, name=name),
+                       key=_DEFAULT_NAME)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
 from ...errors import user_source
+from ...ir.constant import Constant
 from ...runtime.metadata import sealed
 from ..abi.packed import calls_packed
 from ..abi.parallel import PARALLEL_FOR
@@ -23,6 +24,7 @@ from ..llvm.jit import object_code
 from ..names import machine_and_system
 from ..target import Target
 from .archive import archive_bytes
+from .cases import case_declarations, case_text
 from .companion import ALONE, Companion
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
@@ -37,6 +39,7 @@ from .names import check_names, check_parameters, entry_names, library_identifie
 from .packages import package_files
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
+from .variants import Variant, choice_text, feature_mask, messages_of
 
 __all__ = ["Exporter"]
 
@@ -46,7 +49,8 @@ _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Exporter(KernelExporter):
-    """Writes the library of some kernels. inner: functions that these call."""
+    """Writes the library of some kernels. target: what their code is for, where they have no variants. inner: functions that
+    these call."""
 
     target: Target
     inner: tuple[FinalKernel, ...] = field(default=(), kw_only=True)
@@ -86,29 +90,75 @@ class _Library:
     """One library on its way to the disk."""
 
     def __init__(self, exporter: Exporter, stem: str, threads: str, loadable: bool, companion: Companion) -> None:
-        self.exporter, self.stem, self.threads, self.loadable, self.companion = exporter, stem, threads, loadable, companion
+        self.exporter, self.stem, self.threads, self.loadable = exporter, stem, threads, loadable
         self.target = exporter.target
         self.signatures = [program.signature for program in exporter.programs]
-        self.features = needed_features(self.target)
-        programs = (*exporter.programs, *exporter.inner)
-        self.constants = symbols_of(program.function for program in programs)
-        options = CodegenOptions(fast_math=exporter.fast_math, fp_contract=exporter.fp_contract, constants=self.constants,
-                                 shape_symbols={p.signature.name: p.symbols for p in programs})
-        self.kernels, self.messages = module_text([program.function for program in exporter.programs], self.target, options)
-        inner = [module_text([program.function], self.target, options)[0] for program in exporter.inner]
-        self.kernel_parts = [[self.kernels, *map(stub_text, self.signatures)], *([text] for text in inner)]
-        self.parallel = any(f"@{PARALLEL_FOR}(" in text for text in (self.kernels, *inner))
+        self.variants = {program.signature.name: program.variants for program in exporter.programs}
+        self.features = tuple(dict.fromkeys(chain.from_iterable(map(needed_features, self._targets()))))
+        self.kernels, self.kernel_parts, self.constants = self._kernels()
+        texts = [text for _, group in self.kernel_parts for text in group]
+        self.parallel = any(f"@{PARALLEL_FOR}(" in text for text in texts)
+        self.companion = self._with_cases(companion)
+        companion = self.companion
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
         names = [signature.name for signature in self.signatures]
-        check_names(names, (*self.setters, *companion.functions), _FUNCTION.findall(self.kernels))
+        check_names(names, (*self.setters, *companion.functions), _FUNCTION.findall("\n".join(self.kernels)))
         self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters, *companion.functions)
+
+    def _with_cases(self, companion: Companion) -> Companion:
+        """The companion with the functions of several shapes."""
+        functions, code = dict(companion.functions), [companion.code]
+        signatures = {signature.name: signature for signature in self.signatures}
+        for name, cases in companion.cases.items():
+            chosen = [signatures[case] for case in cases]
+            functions |= case_declarations(name, chosen)
+            code.append(case_text(name, chosen, self.messages, self.features, baseline(self.target)))
+        return replace(companion, functions=functions, code="\n".join(filter(None, code)))
+
+    def _targets(self) -> list[Target]:
+        """Of all code."""
+        return list(dict.fromkeys([self.target, *(each.target for each in chain.from_iterable(self.variants.values()))]))
+
+    def masks(self, name: str) -> list[int]:
+        """The features that each variant of a kernel needs."""
+        targets = [each.target for each in self.variants[name]] or [self.target]
+        return [feature_mask(target, self.features) for target in targets]
+
+    def _kernels(self) -> tuple[list[str], list[tuple[Target, list[str]]], dict[Constant, str]]:
+        """LLVM IR of the kernels themselves; all groups of it, each with its target; the constants. Sets `messages`."""
+        exporter = self.exporter
+        own = [Variant(self.target, p.function, p.symbols) for p in exporter.programs if not p.variants]
+        every = [*own, *chain.from_iterable(self.variants.values())]
+        inner = [Variant(self.target, p.function, p.symbols) for p in exporter.inner]
+        constants = symbols_of(each.function for each in (*every, *inner))
+        messages: dict[str, tuple[str, ...]] = {}
+
+        def text(target: Target, group: Sequence[Variant]) -> str:
+            options = CodegenOptions(fast_math=exporter.fast_math, fp_contract=exporter.fp_contract, constants=constants,
+                                     shape_symbols={each.function.name: each.symbols for each in group})
+            made, said = module_text([each.function for each in group], target, options)
+            messages.update(said)
+            return made
+
+        kernels = {target: text(target, [each for each in every if each.target == target]) for target in self._targets()}
+        choices: list[str] = []
+        for signature in self.signatures:
+            variants = self.variants[signature.name]
+            if variants:
+                messages[signature.name], begins = messages_of(variants, messages)
+                choices.append(choice_text(signature, variants, self.masks(signature.name), begins, baseline(self.target)))
+        self.messages = messages
+        parts = [(target, [made]) for target, made in kernels.items()]
+        parts[0][1].extend([*choices, *map(stub_text, self.signatures)])
+        return list(kernels.values()), [*parts, *((self.target, [text(self.target, [each])]) for each in inner)], constants
 
     def write(self, place: Path) -> tuple[Path, Path, Path]:
         description = describe(
             self.stem, self.exporter.programs, self.messages, self.target, features=self.features, threads=self.threads,
-            is_parallel=self.parallel, is_module=self.exporter.is_module, types=self.companion.types)
+            is_parallel=self.parallel, is_module=self.exporter.is_module, types=self.companion.types, cases=self.companion.cases)
         library = self._library(place, description)
-        header = header_text(self.stem, self.signatures, target=f"{str(self.target)!r} ({self.target.llvm_triple})",
+        targets = ", ".join(repr(str(target)) for target in self._targets()[bool(any(self.variants.values())):])
+        header = header_text(self.stem, self.signatures, target=f"{targets} ({self.target.llvm_triple})",
                              threads=self.threads, version=own_version(), companion=self.companion).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
         manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
@@ -124,7 +174,8 @@ class _Library:
     def _library(self, place: Path, description: Mapping[str, object]) -> bytes:
         others = self._others(for_python=self.loadable)
         if self.loadable:
-            texts = (*chain.from_iterable(self.kernel_parts), *others, self.target.llvm_cpu, self.target.llvm_features)
+            processors = [text for target in self._targets() for text in (target.llvm_cpu, target.llvm_features)]
+            texts = (*chain.from_iterable(group for _, group in self.kernel_parts), *others, *processors)
             identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
             others.append(metadata_text({**description, "identity": identity}, [s.name for s in self.signatures]))
         if place.suffix != ".so":
@@ -141,7 +192,7 @@ class _Library:
         attributes = baseline(self.target)
         entries = [
             entries_text(s, {**status_texts(s, self.messages[s.name], self.features), **self.companion.statuses}, attributes,
-                         asks_processor=bool(self.features))
+                         self.masks(s.name))
             for s in self.signatures
         ]
         threads = threads_text(

@@ -18,7 +18,9 @@ from llvmlite.binding.value import Linkage
 
 from ...errors import InternalError, user_source
 from ...runtime.shield import apart, in_turn
+from ..abi.stub import kernel_symbol
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
+from ..instructions import attributed, attributes
 from ..target import Target
 from .features import target_has
 from .workarounds.byte_masks import has_short_masks, may_get_short_masks
@@ -104,24 +106,35 @@ def _optimised_text(parts: Sequence[str], target: Target, quick: bool) -> str:
 
 
 @in_turn
-def object_code(kernels: Sequence[Sequence[str]], others: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
+def object_code(kernels: Sequence[tuple[Target, Sequence[str]]], others: Sequence[str], target: Target, visible: Sequence[str],
+                ) -> bytes:
     """An object file of LLVM IR texts, in which nobody sees any other function or variable than those in `visible`, and of
     which only what those need is left.
 
-    kernels: texts that are optimised as `compile_text` does, each group by itself, so that they round as they do when they are
-    called here: what LLVM knows of their callers changes which products and sums it fuses. others: what is linked to them.
+    kernels: texts that are optimised as `compile_text` does for their target, each group by itself, so that they round as they do
+    when they are called here: what LLVM knows of their callers changes which products and sums it fuses. others: what is linked to
+    them, for `target`, the least of the targets.
     """
     machine = _machine(target)
     with _Modules() as modules:
-        module = _optimised(modules, kernels[0], target)
-        for texts in (*kernels[1:], others):
-            module.link_in(_optimised(modules, texts, target))
+        module = _optimised(modules, others, target)
+        for own, texts in kernels:
+            group = _optimised(modules, texts, own)
+            module.link_in(group if own == target else _for_processor(group, modules, own))
         _hide_all_but(module, visible)
         with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
             passes = llvm.create_new_module_pass_manager()
             passes.add_global_dead_code_eliminate_pass()
             _run(passes, module, builder)
         return machine.emit_object(module)
+
+
+def _for_processor(module: llvm.ModuleRef, modules: _Modules, target: Target) -> llvm.ModuleRef:
+    """The module, whose functions say that they are for the target, and of which others see kernels alone."""
+    _hide_all_but(module, [function.name for function in module.functions if function.name.startswith(kernel_symbol(""))])
+    text = attributed(str(module), attributes(target.llvm_cpu, target.llvm_features))
+    module.close()
+    return modules.parsed(text)
 
 
 class _Modules:

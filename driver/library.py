@@ -1,0 +1,185 @@
+"""Several functions, shapes and processors in one library with one header."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..codegen.export.cases import same_kinds
+from ..codegen.export.companion import Companion
+from ..codegen.export.cpu import baseline_target
+from ..codegen.export.errors import DoesNotFit, NameTaken, NotACName
+from ..codegen.export.final_kernel import FinalKernel
+from ..codegen.export.library import Exporter
+from ..codegen.export.names import check_names, library_identifier
+from ..codegen.export.variants import Variant, best_first, renamed
+from ..codegen.names import machine_and_system
+from ..codegen.result import BuildOptions
+from ..codegen.target import Target
+from ..errors import user_source
+from ..ir import Var
+from ..ir.visit import deep_recursion
+from ..runtime.errors import NothingToExport
+from ..runtime.signature import BufferParam, Signature
+from ..te import Tensor
+from .build import tuned_program
+from .bundle import bundling
+from .compile import BuildItem, Request
+from .linked import prepared_request
+from .lower import Buildable, check_name, evidence_of
+
+if TYPE_CHECKING:
+    from ..autotune.records import Database
+
+__all__ = ["Library"]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A function for one combination of shapes and dtypes: its code for each target, in the order in which it was added."""
+
+    signature: Signature
+    variants: tuple[Variant, ...]
+
+    def joined(self, signature: Signature, variant: Variant) -> _Case:
+        """With the code for a further target."""
+        params = tuple(replace(ours, alignment=max(ours.alignment, theirs.alignment))
+                       if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam) else ours
+                       for ours, theirs in zip(self.signature.params, signature.params, strict=True))
+        both = replace(self.signature, params=params, long_running=self.signature.long_running or signature.long_running)
+        return _Case(both, (*self.variants, variant))
+
+
+class Library:
+    """Functions on their way into one library with one header.
+
+        lib = tw.Library("layers")
+        lib.add("conv", [A, W, C], target=["llvm -mcpu=x86-64-v2", "llvm -mcpu=x86-64-v3"])
+        lib.add("conv", [D, V, E])
+        lib.export("liblayers.so")
+
+    A name that is added again for other shapes or dtypes is one function of several cases: in C `conv_1`, `conv_2`, ..., in this
+    order, and `conv_checked`, which goes to the first case that takes its tensors; in Python `tw.load(path)["conv"]`. Added again
+    for another target, it is the same function with code for several processors, of which the most demanding that the processor
+    runs is taken, by asking it once. A processor that runs none gets a status, and tw.load raises MissingInstructions (TW0742).
+
+    tuned: a database of autotune's, from which lists of tensors take their schedules. bounds_check, fast_math, fp_contract, exact:
+    of all functions, as tw.build has them. Raises NotACName (TW0703) for a name that no file and no C function could have.
+    """
+
+    def __init__(
+        self, name: str, tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
+        fp_contract: bool = False, exact: bool = False,
+    ) -> None:
+        if not isinstance(name, str) or library_identifier(name) != name or len(name) > 100:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise NotACName(f"no library can be called {name!r}", called=user_source(), fix='tw.Library("layers")',
+                            reason="files, C functions and Python's packages are called like it",
+                            allowed="up to 100 letters, digits and underscores, of which the first is a letter")
+        self.name = name
+        self._tuned, self._exact = tuned, exact
+        self._options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
+        self._functions: dict[str, tuple[_Case, ...]] = {}
+
+    def add(
+        self, name: str, what: Buildable, args: Sequence[Tensor | Var] | None = None,
+        target: str | Target | Sequence[str | Target] = "llvm",
+    ) -> None:
+        """Adds a function, or shapes or processors to one that is there.
+
+        what, args: as tw.build takes them: a schedule with its args, a list of tensors, or a lowered function. target: what it
+        is compiled for, or several. Nothing is added where an error is raised: NotACName (TW0703) for a name that C has no room
+        for, NameTaken (TW0704) for shapes and a target that are there already, DoesNotFit (TW0710) for parameters of other kinds
+        than what is there has, and for a target of another machine; and what tw.build raises.
+        """
+        check_name(name)
+        check_names([name], (), ())
+        targets = [Target.parse(each) for each in ([target] if isinstance(target, (str, Target)) else target)]
+        cases = self._functions.get(name, ())
+        with deep_recursion(), bundling(lambda: evidence_of(what)):
+            for each in targets:
+                self._check_target(name, each, targets)
+                program = BuildItem(name, tuned_program(what, each, self._tuned, self._exact), args)
+                kernel, = prepared_request(Request((program,), each, self._options, renamed=True, exact=self._exact)).programs
+                cases = _with_kernel(name, cases, kernel, each)
+        if not targets:
+            raise DoesNotFit(f"{name!r} is for no processor", called=user_source(), reason="the list of targets is empty",
+                             fix='target="llvm"')
+        self._functions[name] = cases
+
+    def _check_target(self, name: str, target: Target, among: Sequence[Target]) -> None:
+        others = [variant.target for cases in self._functions.values() for case in cases for variant in case.variants]
+        if target.kind != "llvm":
+            raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for {str(target)!r}", called=user_source(),
+                             reason="libraries of several functions hold machine code of CPUs", fix='target="llvm"',
+                             allowed='for "c", tw.build({"name": what}, target="c").export("name.c")')
+        for other in (*others, *among):
+            if machine_and_system(other.llvm_triple) != machine_and_system(target.llvm_triple):
+                raise DoesNotFit(
+                    f"{name!r} for {target.llvm_triple} cannot be in library {self.name!r}", called=user_source(),
+                    reason=f"another function of it is for {other.llvm_triple}", fix="make a library for each machine")
+
+    def exporter(self) -> tuple[Exporter, Companion]:
+        """What writes the library, and what is in it beside its kernels. Raises NothingToExport (TW0740) for one without
+        functions."""
+        targets = dict.fromkeys(variant.target for cases in self._functions.values() for case in cases for variant in case.variants)
+        if not targets:
+            raise NothingToExport(f"library {self.name!r} has no functions", called=user_source(),
+                                  fix='lib.add("name", [A, B]) before it is exported')
+        kernels: list[FinalKernel] = []
+        several: dict[str, tuple[str, ...]] = {}
+        for name, cases in self._functions.items():
+            names = tuple(f"{name}_{at}" for at in range(1, len(cases) + 1)) if len(cases) > 1 else (name,)
+            if len(cases) > 1:
+                several[name] = names
+            kernels += [_kernel(own, case, len(targets) > 1) for own, case in zip(names, cases, strict=True)]
+        target = next(iter(targets))
+        exporter = Exporter(tuple(kernels), self._options.fast_math, self._options.fp_contract,
+                            baseline_target(target) if len(targets) > 1 else target)
+        return exporter, Companion(cases=several)
+
+    def export(self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False) -> tuple[Path, Path, Path]:
+        """Writes the library, its header and its manifest, as Kernel.export does, and what CMake and pkg-config ask for.
+
+        path: libname.so, libname.a or name.o; or a folder, in which it is called like the library. threads, loadable: as
+        Kernel.export takes them. Returns the three paths. tw.load gives a Module of the functions. Raises NothingToExport (TW0740)
+        where nothing was added, NameTaken (TW0704) for two C functions of one name, and what Kernel.export raises.
+        """
+        place = Path(path)
+        place = place / f"lib{self.name}.so" if place.is_dir() else place
+        exporter, companion = self.exporter()
+        return exporter(place, threads, loadable, companion)
+
+    def __repr__(self) -> str:
+        return f"Library({self.name!r}: {', '.join(self._functions) or 'empty'})"
+
+
+def _kernel(name: str, case: _Case, varied: bool) -> FinalKernel:
+    function, symbols = replace(case.variants[0].function, name=name), case.variants[0].symbols
+    return FinalKernel(function, replace(case.signature, name=name), symbols,
+                       variants=renamed(name, best_first(case.variants)) if varied else ())
+
+
+def _with_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, target: Target) -> tuple[_Case, ...]:
+    """The cases of a function with a further kernel."""
+    variant = Variant(target, kernel.function, kernel.symbols)
+    for at, case in enumerate(cases):
+        if not same_kinds(case.signature, kernel.signature):
+            raise DoesNotFit(
+                f"{name!r} is there already with parameters of other kinds", called=user_source(),
+                reason=f"{kernel.signature} cannot be called as {case.signature} is", fix="give it another name",
+                allowed="for several shapes and dtypes: tensors, outputs and kinds of numbers in the same places")
+        if _shapes(case.signature) == _shapes(kernel.signature):
+            if any(each.target == target for each in case.variants):
+                raise NameTaken(f"{kernel.signature} would be there twice", called=user_source(),
+                                reason=f"it was added for {str(target)!r} already",
+                                fix="give it another name, another shape or dtype, or another target")
+            return (*cases[:at], case.joined(kernel.signature, variant), *cases[at + 1:])
+    return (*cases, _Case(kernel.signature, (variant,)))
+
+
+def _shapes(signature: Signature) -> list[object]:
+    """What a call is told by: the dtypes and shapes, whatever the parameters are called."""
+    return [signature.symbols, *((p.dtype, p.shape) if isinstance(p, BufferParam) else p.dtype for p in signature.params)]
