@@ -39,7 +39,7 @@ from .tensors import (
 )
 from .timing import TimingResult, time_calls
 
-__all__ = ["Entry", "Exporting", "Kernel", "arguments_in_order", "foreign_kernel", "make_kernel", "number_argument"]
+__all__ = ["Entry", "Exporting", "Kernel", "Prepared", "arguments_in_order", "foreign_kernel", "make_kernel", "number_argument"]
 
 Exporting = Callable[[Any, str, bool], tuple[Path, Path, Path]]
 """Writes a library for (path, threads)."""
@@ -242,33 +242,40 @@ def _float(signature: Signature, i: int, value: Any) -> float:
         raise diagnose.scalar_out_of_range(signature, i, value, -(1 << 1023), 1 << 1023) from None
 
 
-def prepared_call(entry: Entry, values: Sequence[Any]) -> Callable[[Sequence[int]], None]:
-    """As Kernel.prepared says."""
-    signature = entry.signature
-    if not isinstance(entry, _Entry) or len(values) != len(signature.params):
-        raise diagnose.wrong_count(signature, len(values))
-    found: list[Found | int | float] = []
-    for i, (param, value) in enumerate(zip(signature.params, values, strict=True)):
-        found.append(number_argument(signature, i, param, value) if isinstance(param, ScalarParam) else
-                     Found(0, value[1], value[0], None, False, None))
-    records, keep = make_records(signature, found)
-    places = [i for i, _ in signature.buffers]
-    kept = ctypes.string_at(ctypes.addressof(records), ctypes.sizeof(records)), keep
+class Prepared:
+    """A call whose tensors only lack their addresses: call it with these, in order.
 
-    def call(addresses: Sequence[int], run: bool = True) -> None:
-        records = (ArgumentRecord * max(len(found), 1)).from_buffer_copy(kept[0])
+    records: of all arguments, as generated code reads them. places: where among the parameters the tensors are. check, run: the
+    addresses of the entries that take the records.
+    """
+
+    def __init__(self, entry: Entry, values: Sequence[Any]) -> None:
+        signature = entry.signature
+        if not isinstance(entry, _Entry) or len(values) != len(signature.params):
+            raise diagnose.wrong_count(signature, len(values))
+        self._found = [number_argument(signature, i, param, value) if isinstance(param, ScalarParam) else
+                       Found(0, value[1], value[0], None, False, None)
+                       for i, (param, value) in enumerate(zip(signature.params, values, strict=True))]
+        records, self._kept = make_records(signature, self._found)
+        self.records = ctypes.string_at(ctypes.addressof(records), ctypes.sizeof(records))
+        self.places = tuple(i for i, _ in signature.buffers)
+        self.check, self.run = (ctypes.cast(code, ctypes.c_void_p).value or 0 for code in (entry.check, entry.run))
+        self._entry = entry
+        self([BEYOND_MEMORY * at for at, _ in enumerate(self.places, 1)], run=False)
+
+    def __call__(self, addresses: Sequence[int], run: bool = True) -> None:
+        """Raises what a call raises. run: not only check."""
+        entry, signature = self._entry, self._entry.signature
+        records = (ArgumentRecord * max(len(self._found), 1)).from_buffer_copy(self.records)
         symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
-        for i, address in zip(places, addresses, strict=True):
+        for i, address in zip(self.places, addresses, strict=True):
             records[i].data = address
         status = entry.check(ctypes.addressof(records), ctypes.addressof(symbols))
         if status:
-            raise diagnose.decode_status(signature, status, found)
+            raise diagnose.decode_status(signature, status, self._found)
         status = entry.run(ctypes.addressof(records), ctypes.addressof(symbols)) if run else 0
         if status:
             entry.failed(status)
-
-    call([BEYOND_MEMORY * at for at, _ in enumerate(places, 1)], run=False)
-    return call
 
 
 class _NoEntry:
@@ -334,7 +341,7 @@ class Kernel:
         """Registers an operator of torch, `torch.ops.namespace.name`: the kernel's inputs to its outputs, on the CPU.
 
         name: "namespace::name". gradient: it is differentiated by te.gradient; False for a kernel that has none. It works under
-        torch.compile and torch.export, and passes torch.library.opcheck. Returns what torch.library.custom_op does. Raises
+        torch.compile and torch.export, and passes torch.library.opcheck. Returns torch.ops.namespace.name.default. Raises
         NoFramework (TW0746) where torch is not there, or nothing is known of what was built; and what te.gradient raises.
         """
         return self._program("an operator of torch").torch_operator(self, name, gradient)
@@ -344,10 +351,10 @@ class Kernel:
         XLA's buffers, without a copy. Raises NoFramework (TW0746) where jax is not there, or nothing is known of what was built."""
         return self._program("a function of jax").jax_function(self)
 
-    def prepared(self, values: Sequence[Any]) -> Callable[[Sequence[int]], None]:
-        """A call whose tensors only lack their addresses: a function of these, in order. values: for each parameter its shape and
-        dtype, or its number, which are checked here. Raises what a call raises."""
-        return prepared_call(self._entry, values)
+    def prepared(self, values: Sequence[Any]) -> Prepared:
+        """A call whose tensors only lack their addresses. values: for each parameter its shape and dtype, or its number, which are
+        checked here. Raises what a call raises."""
+        return Prepared(self._entry, values)
 
     def _program(self, wanted: str) -> Origin:
         if self.origin is None:

@@ -2,7 +2,8 @@
 
 XLA calls a handler with a frame (its header xla/ffi/api/c_api.h), in which the arguments' and the results' buffers are pointers to
 descriptions whose fourth word is the address of the elements. Shapes are known when a call is traced, so that everything but the
-addresses is prepared then.
+addresses is prepared then: the handler is machine code that puts these into the arguments' records, and what it finds wrong, or is
+asked about itself, is Python's to answer.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from importlib import import_module
 from itertools import count
 from typing import Any
 
+from ...codegen.abi.arguments import record_offset
+from ...codegen.abi.straight_line import StraightLine
+from ...codegen.llvm.jit import compile_text
+from ...codegen.target import Target
 from ...errors import user_source
 from ...runtime.array import dtype_name, numpy_dtype
 from ...runtime.errors import NoFramework
-from ...runtime.kernel import Kernel
+from ...runtime.kernel import Kernel, Prepared
 from ...runtime.signature import BufferParam, ScalarParam
 from .shapes import output_shapes, outputs_of
 
 __all__ = ["jax_function"]
 
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-_FRAME = struct.Struct("=QQQQi4xQQqQQQQqQQ")
-"""Size, extension, api, context, stage; then size, extension, count, kinds and pointers, of arguments and of results."""
+_EXTENSION, _API, _GIVEN, _MADE = 8, 16, 72, 112
+"""Where a frame has its extension, the table of functions, and the pointers to the descriptions of arguments and of results."""
+_DATA = 24
+"""Where a description has the address of the elements."""
 _METADATA = 1
 _API_VERSION = (0, 1)
 _CREATE_ERROR = 48
@@ -44,12 +51,16 @@ def jax_function(kernel: Kernel) -> Callable[..., Any]:
                           called=user_source(), fix="pip install jax") from None
     calls: dict[Any, Any] = {}
 
+    def kind(one: Any) -> Any:
+        return (one.shape, one.dtype) if isinstance(one, jax.Array) else (type(one), one)
+
     def call(*given: Any) -> Any:
-        values: list[Any] = [one if isinstance(one, (bool, int, float)) else jax.numpy.asarray(one) for one in given]
-        key = tuple((one.shape, dtype_name(one.dtype)) if hasattr(one, "shape") else one for one in values)
+        values: list[Any] = [one if isinstance(one, (jax.Array, bool, int, float)) else jax.numpy.asarray(one) for one in given]
+        arrays = [one for one in values if isinstance(one, jax.Array)]
+        key = tuple([kind(one) for one in values])
         if key not in calls:
-            calls[key] = _lowered(jax, kernel, values)
-        return calls[key](*(one for one in values if hasattr(one, "shape")))
+            calls[key] = jax.jit(_lowered(jax, kernel, values))
+        return calls[key](*arrays)
 
     return call
 
@@ -60,33 +71,63 @@ def _lowered(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
                zip(output_shapes(kernel.signature, values), outputs_of(kernel.signature), strict=True)]
     given, made = iter(values), iter(results)
     whole: list[Any] = []
-    places: list[int] = []
-    """Of the kernel's tensors, where their address stands among those of the arguments, then the results."""
-    arrays, outputs = count(), count(sum(hasattr(one, "shape") for one in values))
+    places: list[tuple[int, int]] = []
+    """Of the kernel's tensors, where their description stands: in which list of a frame, and at which place of it."""
+    arrays, outputs = count(), count()
     for param in kernel.signature.params:
         one = next(made if isinstance(param, BufferParam) and param.is_output else given)
         whole.append(one if isinstance(param, ScalarParam) else (tuple(one.shape), dtype_name(one.dtype)))
         if isinstance(param, BufferParam):
-            places.append(next(outputs if param.is_output else arrays))
-    handler = _Handler(_handled(kernel.prepared(whole), places))
+            places.append((_MADE, next(outputs)) if param.is_output else (_GIVEN, next(arrays)))
+    prepared = kernel.prepared(whole)
+    fallback = _Handler(_handled(prepared, places))
+    text = _handler_text(prepared, places, len(kernel.signature.symbols), ctypes.cast(fallback, ctypes.c_void_p).value or 0)
+    handler = compile_text([text], Target(), (_HANDLER,), {}, {}, quick=True)
     name = f"tilewright_{kernel.name}_{next(_numbers)}"
-    _kept.append(handler)
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
+    _kept.append((handler, fallback, kernel))
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(_Handler(handler.address(_HANDLER))), platform="cpu")
     return jax.ffi.ffi_call(name, results if len(results) > 1 else results[0], vmap_method="sequential")
 
 
+_HANDLER = "tw_xla_handler"
 _kept: list[Any] = []
 """Handlers stay with XLA for as long as the process lives."""
 
 
-def _handled(run: Callable[[Sequence[int]], None], places: Sequence[int]) -> Callable[[int], int]:
+def _handler_text(prepared: Prepared, places: Sequence[tuple[int, int]], symbols: int, fallback: int) -> str:
+    """The handler as LLVM IR: the prepared records with the frame's addresses, checked and run; else `fallback`."""
+    target, text, records = Target(), StraightLine(), prepared.records
+    text.add(f"%records = alloca [{len(records)} x i8], align 16")
+    text.add(f"%symbols = alloca [{symbols + 1} x i64], align 16")
+    text.leave_if(text.compare("ne", "ptr", text.load("ptr", "%frame", _EXTENSION), "null"), "python")
+    for at, (word,) in enumerate(struct.iter_unpack("=q", records)):
+        text.store("i64", str(word), "%records", 8 * at)
+    for param, (which, at) in zip(prepared.places, places, strict=True):
+        description = text.load("ptr", text.load("ptr", "%frame", which), 8 * at)
+        text.store("ptr", text.load("ptr", description, _DATA), "%records", record_offset(param, "data"))
+    for code in (prepared.check, prepared.run):
+        status = text.value(f"call i32 inttoptr (i64 {code} to ptr)(ptr %records, ptr %symbols)")
+        text.leave_if(text.compare("ne", "i32", status, 0), "python")
+    text.add("ret ptr null")
+    text.start("python")
+    text.add(f"ret ptr {text.value(f'call ptr inttoptr (i64 {fallback} to ptr)(ptr %frame)')}")
+    body = "\n".join(text.lines)
+    return f"""target datalayout = "{target.data_layout}"
+target triple = "{target.llvm_triple}"
+define ptr @{_HANDLER}(ptr %frame) {{
+{body}
+}}
+"""
+
+
+def _handled(run: Prepared, places: Sequence[tuple[int, int]]) -> Callable[[int], int]:
     def handle(frame: int) -> int:
-        _, extension, api, _, _, _, _, args, _, given, _, _, rets, _, made = _FRAME.unpack(ctypes.string_at(frame, _FRAME.size))
+        extension, api, given, made = (ctypes.c_uint64.from_address(frame + at).value for at in (_EXTENSION, _API, _GIVEN, _MADE))
         if extension and _told(extension):
             return 0
-        buffers = [*(ctypes.c_uint64 * args).from_address(given), *(ctypes.c_uint64 * rets).from_address(made)]
+        descriptions = [ctypes.c_uint64.from_address((given if which == _GIVEN else made) + 8 * at).value for which, at in places]
         try:
-            run([ctypes.c_uint64.from_address(buffers[at] + 24).value for at in places])
+            run([ctypes.c_uint64.from_address(description + _DATA).value for description in descriptions])
         except Exception as error:  # noqa: BLE001  XLA raises it
             return _error(api, str(error))
         return 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
 
-__all__ = ["inputs_of", "output_shapes", "outputs_of"]
+__all__ = ["inputs_of", "output_shapes", "outputs_of", "shape_reader"]
 
 
 def inputs_of(signature: Signature) -> list[BufferParam | ScalarParam]:
@@ -35,6 +35,22 @@ def output_shapes(signature: Signature, given: Sequence[Any]) -> list[tuple[Any,
         if binding.param in arrays:
             known[symbol.name] = _undone(arrays[binding.param].shape[binding.dim], binding.steps)
     return [tuple(_extent(extent, known) for extent in param.shape) for param in outputs_of(signature)]
+
+
+def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[Any, ...]]]:
+    """What gives the shapes of the outputs for inputs, as output_shapes does; quickly where each extent is a number or one of an
+    input's."""
+    places = {i: at for at, i in enumerate(i for i, param in enumerate(signature.params)
+                                           if isinstance(param, ScalarParam) or not param.is_output)}
+    read = {name: (places[binding.param], binding.dim) for name, binding in signature.bindings.items()
+            if binding.param in places and not binding.steps}
+    shapes = [tuple(extent if isinstance(extent, int) else read.get(extent) if isinstance(extent, str) else None
+                    for extent in param.shape) for param in outputs_of(signature)]
+    known = [tuple(extent for extent in shape if extent is not None) for shape in shapes]
+    if known != shapes:
+        return lambda given: output_shapes(signature, given)
+    return lambda given: [tuple([extent if isinstance(extent, int) else given[extent[0]].shape[extent[1]] for extent in shape])
+                          for shape in known]
 
 
 def _undone(value: Any, steps: Sequence[tuple[str, int]]) -> Any:

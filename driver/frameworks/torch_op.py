@@ -13,7 +13,7 @@ from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel
 from ...runtime.signature import BufferParam, ScalarParam
 from ...topi import add
-from .shapes import inputs_of, output_shapes, outputs_of
+from .shapes import inputs_of, outputs_of, shape_reader
 
 __all__ = ["Declared", "torch_operator"]
 
@@ -41,33 +41,56 @@ def torch_operator(kernel: Kernel, name: str, declared: Declared | None) -> Any:
                           fix="pip install torch") from None
     operator = _registered(torch, kernel, name)
     if declared is not None:
-        _with_gradient(torch, operator, kernel, name, declared)
+        _with_gradient(torch, kernel, name, declared)
     return operator
 
 
 def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
+    """The operator without a gradient. One of this name that was registered here before is replaced."""
     inputs, outputs = inputs_of(kernel.signature), outputs_of(kernel.signature)
     places = [isinstance(param, BufferParam) and param.is_output for param in kernel.signature.params]
+    outputs_last = places == sorted(places)
     dtypes = [getattr(torch, param.dtype) for param in outputs]
+    tensors = [at for at, param in enumerate(inputs) if isinstance(param, BufferParam)]
+    shapes, empty, tensor = shape_reader(kernel.signature), torch.empty, torch.Tensor
 
-    def empty(given: Sequence[Any]) -> list[Any]:
-        device = next((one.device for one in given if isinstance(one, torch.Tensor)), "cpu")
-        shapes = output_shapes(kernel.signature, given)
-        return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    def made(given: Sequence[Any]) -> list[Any]:
+        device = given[tensors[0]].device if tensors else "cpu"
+        return [empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes(given), dtypes, strict=True)]
 
     def run(*given: Any) -> Any:
-        results = empty(given)
-        arrays, made = iter([one.detach().contiguous() if isinstance(one, torch.Tensor) else one for one in given]), iter(results)
-        kernel(*(next(made) if is_output else next(arrays) for is_output in places))
+        results = made(given)
+        plain = [one if not isinstance(one, tensor) else _plain(one) for one in given]
+        if outputs_last:
+            kernel(*plain, *results)
+        else:
+            arrays, others = iter(plain), iter(results)
+            kernel(*(next(others) if is_output else next(arrays) for is_output in places))
         return results[0] if len(results) == 1 else tuple(results)
 
     def fake(*given: Any) -> Any:
-        results = empty(given)
+        results = made(given)
         return results[0] if len(results) == 1 else tuple(results)
 
-    operator: Any = torch.library.custom_op(name, run, mutates_args=(), schema=_schema(inputs, len(outputs)))
-    operator.register_fake(fake)
-    return operator
+    namespace, _, word = name.partition("::")
+    if name in _libraries:
+        _libraries.pop(name)._destroy()
+    library = _libraries[name] = torch.library.Library(namespace, "FRAGMENT")
+    library.define(word + _schema(inputs, len(outputs)), tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl(word, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(name, fake, lib=library)
+    return getattr(getattr(torch.ops, namespace), word).default
+
+
+_libraries: dict[str, Any] = {}
+"""What holds each operator, by its name."""
+
+
+def _plain(given: Any) -> Any:
+    """A tensor as kernels read it: without its history, contiguous."""
+    if given.requires_grad:
+        given = given.detach()
+    return given if given.is_contiguous() else given.contiguous()
 
 
 def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
@@ -77,7 +100,7 @@ def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
     return f"({given}) -> " + ("Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})")
 
 
-def _with_gradient(torch: Any, operator: Any, kernel: Kernel, name: str, declared: Declared) -> None:
+def _with_gradient(torch: Any, kernel: Kernel, name: str, declared: Declared) -> None:
     """Registers the gradient, an operator of its own, which is built when it is first run."""
     tensors = declared.tensors()
     params = kernel.signature.params
@@ -109,4 +132,4 @@ def _with_gradient(torch: Any, operator: Any, kernel: Kernel, name: str, declare
         gradients = iter([made] if len(wanted) == 1 else made)
         return tuple(next(gradients) if at in wanted else None for at in range(len(inputs)))
 
-    operator.register_autograd(backward, setup_context=remember)
+    torch.library.register_autograd(name, backward, setup_context=remember, lib=_libraries[name])

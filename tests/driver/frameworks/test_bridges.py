@@ -122,6 +122,30 @@ def test_a_function_of_jax_runs_under_jit_on_any_number_of_rows() -> None:
         f(np.ones((3, 4), "float32"), np.ones(5, "float32"), 1.0)
 
 
+def test_a_call_under_jit_that_fails_says_why() -> None:
+    jax = pytest.importorskip("jax")
+    a, b = te.placeholder((4,), "int32", name="A"), te.placeholder((3,), name="B")
+    c = te.compute((4,), lambda i: b[a[i]], name="C")
+    f = tw.build([a, b, c], bounds_check=True).as_jax()
+    at, values = np.array([0, 2, 1, 0], "int32"), np.arange(3, dtype="float32")
+    call = jax.jit(f)
+    np.testing.assert_array_equal(call(at, values), values[at])
+    with pytest.raises(Exception, match="TW0518: main stopped"):
+        np.asarray(call(at + 1, values))
+    np.testing.assert_array_equal(call(at, values), values[at])
+
+
+def test_an_operator_may_be_registered_again() -> None:
+    torch = pytest.importorskip("torch")
+    n = te.var("n")
+    for factor in (2, 3):
+        a = te.placeholder((n,), name="A")
+        b = te.compute((n,), lambda i, factor=factor: a[i] * factor, name="B")
+        op = tw.build([a, b]).as_torch_op("tilewright_test::again")
+        assert op(torch.ones(2)).tolist() == [factor, factor]
+        assert torch.ops.tilewright_test.again(torch.ones(1)).tolist() == [factor]
+
+
 def test_a_jitted_function_gives_jax_what_is_jaxs() -> None:
     jax = pytest.importorskip("jax")
     f = tw.jit(lambda a: te.compute(a.shape, lambda i: a[i] + 1))
