@@ -7,7 +7,8 @@
     y = normalise(np.random.rand(8, 1000).astype("float32"))
 
 The function gets a tensor (te.placeholder) for each array, and returns tensors. For each combination of shapes and dtypes it
-is called once, scheduled and built; later calls go straight to the kernel.
+is called once, scheduled and built; later calls go straight to the kernel. Dimensions that are dynamic are symbols, and no part of
+what it is kept by.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast, overload
 
 import numpy as np
@@ -35,8 +36,9 @@ from ..runtime.kernel import Kernel
 from ..runtime.shield import ProcessLock
 from ..runtime.tensors import NoMemory, RefusedMemory, find_tensor
 from ..schedule import Schedule
-from ..te import Tensor, compute, placeholder, var
+from ..te import Tensor, compute, placeholder, size_var, var
 from .build import build
+from .frameworks.shapes import shape_reader
 from .lower import lower
 
 __all__ = ["CacheInfo", "JitFunction", "jit"]
@@ -60,37 +62,61 @@ class _Like:
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A function called on tensors. args: those of the kernel, outputs last. several: the function returned a list or tuple."""
+    """A function called on tensors. args: those of the kernel, outputs last. several: the function returned a list or tuple.
+    shapes: of the outputs; None where they follow from the arguments."""
 
     schedule: Schedule
     args: tuple[Tensor | Var, ...]
-    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    outputs: tuple[Tensor, ...]
     several: bool
+    shapes: tuple[tuple[int, ...], ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Special:
-    """A kernel and what calling it needs. arrays: the places of the call's arguments that it takes; None where they are all
-    of them. framework: "torch" or "jax" where an argument is one of theirs, and results are."""
+    """A kernel and what calling it needs. takes: finds those of the call's arguments that it takes; None where they are all of
+    them. shapes: of the outputs, for these. new: makes arrays of these shapes. theirs: makes of such an array what is
+    returned; None where that is the array itself. used: by which call last."""
 
     kernel: Kernel
     declared: _Declared
     takes: Callable[[tuple[Any, ...]], Sequence[Any]] | None
-    framework: str
+    shapes: Callable[[Sequence[Any]], Sequence[tuple[int, ...]]]
+    new: Callable[[Sequence[tuple[int, ...]]], list[Any]]
+    theirs: Callable[[Any], Any] | None
+    used: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbols:
+    """The variables of dynamic dimensions, by their extent: those that are equal are one."""
+
+    of: dict[int, Var] = field(default_factory=dict[int, Var])
+
+    def open(self, shape: tuple[int, ...], dims: Sequence[int], name: str) -> tuple[int | Var, ...]:
+        """A shape whose dynamic dimensions are variables."""
+        at = {dim % len(shape) for dim in dims if -len(shape) <= dim < len(shape)}
+        return tuple(self.of.setdefault(extent, size_var(f"{name}_{dim}")) if dim in at else extent
+                     for dim, extent in enumerate(shape))
 
 
 @overload
 def jit(function: Callable[..., Any], /) -> JitFunction: ...
 @overload
-def jit(*, target: str | Target = "llvm", fast_math: bool = False, bounds_check: bool = False) -> Callable[..., JitFunction]: ...
-def jit(function: Callable[..., Any] | None = None, /, *, target: str | Target = "llvm", fast_math: bool = False,
-        bounds_check: bool = False) -> Any:
+def jit(*, dynamic: Mapping[str, Sequence[int]] | None = None, target: str | Target = "llvm", fast_math: bool = False,
+        bounds_check: bool = False) -> Callable[[Callable[..., Any]], JitFunction]: ...
+def jit(function: Callable[..., Any] | None = None, /, *, dynamic: Mapping[str, Sequence[int]] | None = None,
+        target: str | Target = "llvm", fast_math: bool = False, bounds_check: bool = False) -> Any:
     """A function that declares tensors, as one that computes arrays: `@tw.jit` or `@tw.jit(target=..., fast_math=True)`.
 
     It is called with numpy arrays, tw.Arrays or anything with DLPack, or tuples and lists of these, and gets te.placeholders
     of their shapes and dtypes instead; numpy scalars (np.float32(0.5)) it gets as te.vars, which each call may change; any
     other argument it gets as it is, and is specialised by its value, which has to be hashable. It returns a tensor, or a list
     or tuple of tensors, which topi.schedule schedules; or (schedule, tensors). target, fast_math, bounds_check: as tw.build's.
+
+    dynamic: dimensions by the names of arguments, `dynamic={"x": (0,), "y": (0, 1)}`, whose extents may change from call to call:
+    the function gets variables for them, and one kernel serves all sizes. Those that are equal in the call that builds are one
+    variable, of which calls where they differ have another kernel. The 256 kernels that were used last are kept.
 
     A call returns new arrays of the kind that it was given: torch's where an argument is a tensor of torch, jax's where one is
     jax's, else numpy arrays (tw.Arrays on the GPU for a CUDA target); out= takes an array, or a sequence of them, to write to
@@ -101,21 +127,27 @@ def jit(function: Callable[..., Any] | None = None, /, *, target: str | Target =
     if function is None:
 
         def decorator(function: Callable[..., Any]) -> JitFunction:
-            return JitFunction(function, Target.parse(target), fast_math, bounds_check)
+            return JitFunction(function, Target.parse(target), fast_math, bounds_check, dynamic or {})
 
         return decorator
-    return JitFunction(function, Target.parse(target), fast_math, bounds_check)
+    return JitFunction(function, Target.parse(target), fast_math, bounds_check, dynamic or {})
+
+
+_KEPT = 256
+"""How many kernels a function keeps."""
 
 
 class JitFunction:
     """What tw.jit makes. `__wrapped__` is the function."""
 
-    def __init__(self, function: Callable[..., Any], target: Target, fast_math: bool, bounds_check: bool) -> None:
+    def __init__(self, function: Callable[..., Any], target: Target, fast_math: bool, bounds_check: bool,
+                 dynamic: Mapping[str, Sequence[int]]) -> None:
         functools.update_wrapper(self, function)
         self._function, self._target = function, target
         self._fast_math, self._bounds_check = fast_math, bounds_check
         self._signature = inspect.signature(function)
         self._name = function.__name__ if str.isidentifier(getattr(function, "__name__", "")) else "main"
+        self._dynamic = _places(self._name, self._signature, dynamic)
         self._on_gpu = target.backend.device(target) == "cuda"
         self._lock = ProcessLock()
         self._specials: dict[Hashable, _Special] = {}
@@ -134,6 +166,8 @@ class JitFunction:
                 return self._function(*args, **named)
             args = self._in_order(args, named)
         key = tuple([(a.shape, a.dtype) if type(a) is np.ndarray else _key(a) for a in args])
+        if self._dynamic:
+            key = self._open_key(args)
         try:
             special = self._specials.get(key)
         except TypeError:
@@ -142,23 +176,22 @@ class JitFunction:
             if any(isinstance(leaf, Tensor) for leaf in _leaves(args)):
                 return self._function(*args)
             special = self._specialise(key, args)
-        next(self._calls)
+        special.used = next(self._calls)
         given = args if special.takes is None else special.takes(args)
         if out is not None:
             special.kernel(*given, *self._outputs_given(special.declared, out))
             return out
-        if special.framework:
-            return _as_theirs(special, given, self._on_gpu)
-        results = [empty(shape, dtype, cuda(0)) if self._on_gpu else np.empty(shape, dtype)
-                   for shape, dtype in special.declared.outputs]
+        results = special.new(special.shapes(given))
         special.kernel(*given, *results)
+        if special.theirs is not None:
+            results = list(map(special.theirs, results))
         return tuple(results) if special.declared.several else results[0]
 
     def kernel(self, *args: Any, **named: Any) -> Kernel:
         """The kernel for arguments of these shapes and dtypes: its text, its time, its library. It is called with the arrays, then
         the outputs. Raises what a call raises that builds."""
         args = self._in_order(args, named)
-        return self._specialise(tuple(map(_key, args)), args).kernel
+        return self._specialise(self._open_key(args) if self._dynamic else tuple(map(_key, args)), args).kernel
 
     def lower(self, *args: Any, **named: Any) -> Function:
         """The loops of the kernel for arguments of these shapes and dtypes. Raises what a call raises that builds."""
@@ -186,6 +219,12 @@ class JitFunction:
         bound.apply_defaults()
         return (*bound.args, _Named(tuple(sorted(bound.kwargs.items())))) if bound.kwargs else bound.args
 
+    def _open_key(self, args: tuple[Any, ...]) -> tuple[Hashable, ...]:
+        """What the function is specialised by: of dynamic dimensions, which of them are equal."""
+        equal: dict[int, int] = {}
+        return tuple([_open_key(arg, self._dynamic[at], equal) if at in self._dynamic else _key(arg)
+                      for at, arg in enumerate(args)])
+
     def _specialise(self, key: Hashable, args: tuple[Any, ...]) -> _Special:
         """The kernel for arguments of this kind, built by whoever comes first."""
         with self._lock(): return self._found_or_built(key, args)
@@ -199,8 +238,12 @@ class JitFunction:
             declared = self._declared(args)
             kernel = build(declared.schedule, list(declared.args), self._target, self._name,
                            bounds_check=self._bounds_check, fast_math=self._fast_math)
-            plain = all(type(arg) is np.ndarray for arg in args)
-            special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays, _framework(args))
+            plain = all(type(arg) is np.ndarray or _hands_out_memory(arg) for arg in args)
+            shapes = shape_reader(kernel.signature) if declared.shapes is None else functools.partial(_same, declared.shapes)
+            new, theirs = _results(_framework(args), [numpy_dtype(str(tensor.dtype)) for tensor in declared.outputs], self._on_gpu)
+            while len(self._specials) >= _KEPT:
+                del self._specials[min(self._specials, key=lambda key: self._specials[key].used)]
+            special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays, shapes, new, theirs)
             self._misses += 1
         return special
 
@@ -208,7 +251,9 @@ class JitFunction:
         """The function called on tensors that are like the arguments, and its results scheduled."""
         names = _names(self._signature, args)
         inputs: list[Tensor | Var] = []
-        tensors = [_tensors(arg, name, inputs) for arg, name in zip(args, names, strict=True)]
+        symbols = _Symbols()
+        tensors = [_tensors(arg, name, inputs, symbols, self._dynamic.get(at, ()))
+                   for at, (arg, name) in enumerate(zip(args, names, strict=True))]
         named = dict(tensors.pop().items) if tensors and isinstance(tensors[-1], _Named) else {}
         returned = self._function(*tensors, **named)
         parts = as_tuple(returned)
@@ -222,8 +267,8 @@ class JitFunction:
                 fix="return what te.compute or an operator of topi gave")
         outputs = list(_own_tensors(results, inputs)) if own is None else results
         schedule = self._scheduled(outputs) if own is None else own
-        shapes = tuple((_shape(self._name, tensor), numpy_dtype(str(tensor.dtype))) for tensor in outputs)
-        return _Declared(schedule, (*inputs, *outputs), shapes, several)
+        shapes = None if symbols.of else tuple(_shape(self._name, tensor) for tensor in outputs)
+        return _Declared(schedule, (*inputs, *outputs), tuple(outputs), several, shapes)
 
     def _scheduled(self, outputs: Sequence[Tensor]) -> Schedule:
         from ..topi import schedule
@@ -235,7 +280,7 @@ class JitFunction:
         if len(given) != len(declared.outputs):
             raise WrongOutputs(
                 f"{self._name} has {len(declared.outputs)} outputs, and out= gives {len(given)}", called=user_source(),
-                allowed="; ".join(f"{dtype_name(dtype)}{list(shape)}" for shape, dtype in declared.outputs),
+                allowed="; ".join(f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]" for tensor in declared.outputs),
                 fix="pass an array for each, in their order, as a list or tuple")
         return given
 
@@ -246,19 +291,51 @@ def _framework(args: tuple[Any, ...]) -> str:
     return next(({"jaxlib": "jax"}.get(root, root) for root in roots if root in ("torch", "jax", "jaxlib")), "")
 
 
-def _as_theirs(special: _Special, given: Sequence[Any], on_gpu: bool) -> Any:
-    """The results of a call as arrays of torch or jax."""
-    theirs: Any = sys.modules[special.framework]
-    outputs = special.declared.outputs
-    if special.framework == "torch":
-        device = "cuda" if on_gpu else "cpu"
-        results = [theirs.empty(shape, dtype=getattr(theirs, dtype_name(dtype)), device=device) for shape, dtype in outputs]
-        special.kernel(*given, *results)
-    else:
-        arrays = [empty(shape, dtype, cuda(0)) if on_gpu else np.empty(shape, dtype) for shape, dtype in outputs]
-        special.kernel(*given, *arrays)
-        results = [theirs.dlpack.from_dlpack(array) if on_gpu else theirs.numpy.asarray(array) for array in arrays]
-    return tuple(results) if special.declared.several else results[0]
+def _results(framework: str, dtypes: Sequence[np.dtype[Any]], on_gpu: bool,
+             ) -> tuple[Callable[[Sequence[tuple[int, ...]]], list[Any]], Callable[[Any], Any] | None]:
+    """What makes the arrays that a kernel writes, of shapes, and what makes of such an array that of torch or jax; None where it
+    is the array."""
+    if framework == "torch":
+        torch: Any = sys.modules["torch"]
+        device, kinds = "cuda" if on_gpu else "cpu", [getattr(torch, dtype_name(dtype)) for dtype in dtypes]
+        return (lambda shapes: [torch.empty(shape, dtype=kind, device=device)
+                                for shape, kind in zip(shapes, kinds, strict=True)]), None
+    theirs: Any = sys.modules[framework] if framework else None
+    take = None if theirs is None else theirs.dlpack.from_dlpack if on_gpu else theirs.numpy.asarray
+    make = functools.partial(empty, device=cuda(0)) if on_gpu else np.empty
+    return lambda shapes: [make(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)], take
+
+
+def _same(shapes: Sequence[tuple[int, ...]], given: Sequence[Any]) -> Sequence[tuple[int, ...]]:
+    """The shapes, whatever is given."""
+    del given
+    return shapes
+
+
+def _places(function: str, signature: inspect.Signature, dynamic: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    """The dynamic dimensions by the positions of arguments. Raises NotSpecialisable (TW0530)."""
+    names = [name for name, one in signature.parameters.items()
+             if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    for name, dims in dynamic.items():
+        if name not in names or not is_sequence(dims) or not all(type(dim) is int for dim in dims):
+            raise NotSpecialisable(
+                f"cannot take {dims!r} of {name!r} as dynamic dimensions of {function}"[:300], called=user_source(),
+                reason="they are numbers of dimensions, by the name of an argument that has a position",
+                allowed=", ".join(names), fix='tw.jit(dynamic={"x": (0,)})')
+    return {names.index(name): tuple(dims) for name, dims in dynamic.items() if dims}
+
+
+def _open_key(value: Any, dims: Sequence[int], equal: dict[int, int]) -> Hashable:
+    """The key of an argument with dynamic dimensions. equal: numbers the extents that they have."""
+    if is_sequence(value):
+        return type(value), tuple([_open_key(item, dims, equal) for item in value])
+    if not is_array(value) and not _hands_out_memory(value):
+        return _key(value)
+    shape: list[Any] = list(value.shape)
+    for dim in dims:
+        if -len(shape) <= dim < len(shape):
+            shape[dim] = "dynamic", equal.setdefault(value.shape[dim], len(equal))
+    return type(value), tuple(shape), value.dtype
 
 
 class _Named(NamedTuple):
@@ -271,14 +348,14 @@ def _key(value: object) -> Hashable:
     """What a function is specialised by, of any argument. Arrays of one kind by DLPack have the key of numpy's."""
     if is_array(value):
         return value.shape, value.dtype
+    if _hands_out_memory(value):
+        return type(value), tuple(value.shape), value.dtype
     if is_number(value):
         return type(value)
     if is_sequence(value):
         return type(value), tuple([_key(item) for item in value])
     if type(value) is float:
         return float, value.hex()                # 0.0 and -0.0 are equal, and nan is not
-    if _hands_out_memory(value):
-        return type(value), tuple(value.shape), value.dtype
     return type(value), value
 
 
@@ -311,17 +388,18 @@ def _like(value: object) -> _Like | None:
     return _Like(tuple(memory.shape), memory.dtype)
 
 
-def _tensors(value: Any, name: str, inputs: list[Tensor | Var]) -> Any:
-    """What the function gets for an argument; the tensors and variables made are added to `inputs`."""
+def _tensors(value: Any, name: str, inputs: list[Tensor | Var], symbols: _Symbols, dims: Sequence[int]) -> Any:
+    """What the function gets for an argument; the tensors and variables made are added to `inputs`. dims: its dynamic ones."""
     if isinstance(value, _Named):
-        return _Named(tuple((key, _tensors(item, key, inputs)) for key, item in value.items))
+        return _Named(tuple((key, _tensors(item, key, inputs, symbols, ())) for key, item in value.items))
     if is_sequence(value):
-        parts = [_tensors(item, f"{name}{at}", inputs) for at, item in enumerate(value)]
+        parts = [_tensors(item, f"{name}{at}", inputs, symbols, dims) for at, item in enumerate(value)]
         return tuple(parts) if isinstance(value, tuple) else parts
     like = _like(value)
     if like is None:
         return value
-    stand_in = var(name, like.dtype) if like.shape is None else placeholder(like.shape, like.dtype, name)
+    stand_in = (var(name, like.dtype) if like.shape is None else
+                placeholder(symbols.open(like.shape, dims, name), like.dtype, name))
     inputs.append(stand_in)
     return stand_in
 
