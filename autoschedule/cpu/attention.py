@@ -79,13 +79,22 @@ class _Attention:
         if group.anchor is not group.output:
             s[group.anchor].compute_inline()
         *outer, i, e = stage.op.axis
-        block, i = stage.split(i, factor=self.block)
-        task = stage.fuse(*outer, block)
+        shared = self._heads(group.anchor, 3) // self._heads(self.parts["query"], 4)
+        if shared > 1:  # one block has the queries of so many heads
+            outer[-1], head = stage.split(outer[-1], factor=shared)
+            task, inner = stage.fuse(*outer), [head, i]
+        else:
+            block, i = stage.split(i, factor=self.block)
+            task, inner = stage.fuse(*outer, block), [i]
         stage.parallel(task)
         columns, e = stage.split(e, factor=self.lanes)
-        stage.reorder(task, i, columns, e)
+        stage.reorder(task, *inner, columns, e)
         stage.vectorize(e)
         return task
+
+    def _heads(self, part: Operation, place: int) -> int:
+        """The extent of an axis, counted from the end; 1 where it is not known."""
+        return max(constant_extent(part.axis[-place]) or 1, 1)
 
     def _merge(self, stage: Stage, task: IterVar) -> tuple[Stage, IterVar]:
         """Chunks of keys, one after another."""

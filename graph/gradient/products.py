@@ -69,19 +69,35 @@ def _einsum(p: Pullback) -> list[str | None]:
 
 @rule("attention")
 def _attention(p: Pullback) -> list[str | None]:
-    """Of y = softmax(q k^T scale) v: the probabilities are computed again."""
-    q, k, v, *rest = p.inputs
-    if rest or set(p.node.attributes) != {"scale", "causal"} or p["scale"] is None and not isinstance(p.shape(q)[-1], int):
+    """Of y = softmax(q k^T scale + mask) v: the probabilities are computed again."""
+    q, k, v = p.inputs[:3]
+    if p["scale"] is None and not isinstance(p.shape(q)[-1], int) or p.shape(q)[:-2] != p.shape(k)[:-2]:
         return by_tensor_expressions(p)
     scale = 1 / math.sqrt(max(int(p.shape(q)[-1]), 1)) if p["scale"] is None else float(p["scale"])
-    scores = p.scaled(p.emit("matmul", q, k, transpose_b=True), scale)
-    if p["causal"]:
-        rows, columns = p.shape(scores)[-2:]
-        column, row = p.emit("arange", shape=(columns,)), p.shaped(p.emit("arange", shape=(rows,)), (rows, 1))
-        scores = p.emit("where", p.emit("less_equal", column, row), scores, p.number(-math.inf, scores))
-    share = p.emit("softmax", scores, axis=-1)
+    mask = "".join(p.inputs[3:])
+    is_bool = mask != "" and p.type(mask).dtype == "bool"
+    share = _probabilities(p, p.scaled(p.emit("matmul", q, k, transpose_b=True), scale), mask)
     by_share = p.emit("matmul", p.head, v, transpose_b=True)
     total = p.sum(p.times(by_share, share), [len(p.shape(share)) - 1])
-    by_scores = p.scaled(p.times(share, p.emit("subtract", by_share, total)), scale)
+    by_sum = p.times(share, p.emit("subtract", by_share, total))
+    by_product = p.emit("where", mask, by_sum, p.number(0, by_sum)) if is_bool and math.isfinite(float(p["fill"])) else by_sum
+    by_scores = p.scaled(by_product, scale)
     return [p.emit("matmul", by_scores, k), p.emit("matmul", by_scores, q, transpose_a=True),
-            p.emit("matmul", share, p.head, transpose_a=True)]
+            p.emit("matmul", share, p.head, transpose_a=True), *(None if is_bool else by_sum for _ in p.inputs[3:])]
+
+
+def _probabilities(p: Pullback, scores: str, mask: str) -> str:
+    """The softmax of scores with a mask, if there is one."""
+    if mask and p.type(mask).dtype == "bool":
+        scores = p.emit("where", mask, scores, p.number(float(p["fill"]), scores))
+    elif mask:
+        scores = p.emit("add", scores, mask)
+    if p["causal"]:
+        rows, columns = p.shape(scores)[-2:]
+        column, row = p.emit("arange", shape=(columns,)), p.shaped(p.emit("arange", shape=(rows,), start=p["offset"]), (rows, 1))
+        scores = p.emit("where", p.emit("less_equal", column, row), scores, p.number(-math.inf, scores))
+    share = p.emit("softmax", scores, axis=-1)
+    if p["unseen"] == "nan" or not (mask or p["causal"] and p["offset"] != (0,)):
+        return share
+    top = p.emit("max", scores, axes=(len(p.shape(scores)) - 1,), keepdims=True)
+    return p.emit("where", p.emit("greater", top, p.number(-math.inf, scores)), share, p.number(0, share))

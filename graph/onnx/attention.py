@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..conversion import Refused
-from ..types import Extent
+from ..types import Extent, TensorType
 from .context import Context, converts
 from .package import dtype_named
 
@@ -40,10 +40,11 @@ def _attention(c: Context) -> Sequence[str]:
     scale = float(c.attribute("scale", 0.0)) or 1 / np.sqrt(max(depth, 1))
     cap, mode = float(c.attribute("softcap", 0.0)), int(c.attribute("qk_matmul_output_mode", 0))
     windows = int(c.attribute("left_window_size", -1)), int(c.attribute("right_window_size", -1))
-    plain = not (cap or c.has(3) or c.has(4) or c.has(6) or c.outputs > 3 or max(windows) >= 0) and wide == dtype
-    if plain and c.type(q).shape[1] == c.type(k).shape[1]:
+    if not (cap or c.outputs > 3):
         c.attribute("softmax_precision")
-        y = c.emit("attention", q, k, v, scale=scale, causal=causal)
+        by_mask = max(windows) >= 0 or c.has(6)             # else what is causal is known by the operator, and skipped
+        mask = _mask(c, (c.type(q), c.type(k)), dtype, past, (causal and by_mask, windows))
+        y = c.emit("attention", q, k, v, *([mask] if mask else []), scale=scale, causal=causal and not by_mask, offset=(past,))
         return _results(c, y, k, v, "", len(whole.shape) == 3)
     scores = c.emit("multiply", _times(c, c.cast(q, wide), c.cast(k, wide), True), c.constant(np.asarray(scale, wide)))
     stages = [scores]
@@ -51,11 +52,14 @@ def _attention(c: Context) -> Sequence[str]:
         capped = c.emit("tanh", c.emit("divide", scores, c.constant(np.asarray(cap, wide))))
         scores = c.emit("multiply", capped, c.constant(np.asarray(cap, wide)))
     stages.append(scores)
-    scores, masked = _masked(c, scores, past, causal, windows)
+    mask = _mask(c, (c.type(q), c.type(k)), wide, past, (causal, windows))
+    if mask:
+        is_bool = c.type(mask).dtype == "bool"
+        scores = c.emit("where", mask, scores, c.constant(-np.inf, scores)) if is_bool else c.emit("add", scores, mask)
     stages.append(scores)
     precision = c.attribute("softmax_precision")
     kind = wide if precision is None else dtype_named(int(precision))
-    chances = c.cast(_softmax(c, c.cast(scores, kind), masked), wide)
+    chances = c.cast(_softmax(c, c.cast(scores, kind), bool(mask)), wide)
     stages.append(chances)
     y = c.cast(_times(c, chances, c.cast(v, wide), False), dtype)
     return _results(c, y, k, v, c.cast(stages[mode], dtype) if c.outputs > 3 else "", len(whole.shape) == 3)
@@ -80,40 +84,49 @@ def _times(c: Context, a: str, b: str, transposed: bool) -> str:
     return c.reshape(product, (batch, heads, length, c.type(product).shape[3]))
 
 
-def _masked(c: Context, scores: str, past: Extent, causal: bool, windows: tuple[int, int]) -> tuple[str, bool]:
-    """The scores with the mask, and -inf where a query does not see a key; whether there are such places."""
-    batch, _, queries, keys = c.type(scores).shape
-    nothing = c.constant(-np.inf, scores)
-    masked = causal or max(windows) >= 0 or c.has(3) or c.has(6)
-    if c.has(3):
-        mask = c[3]
-        covered = c.type(mask).shape[-1]
-        missing = keys - covered if isinstance(keys, int) and isinstance(covered, int) else 0
-        is_bool = c.type(mask).dtype == "bool"
-        if not is_bool:
-            mask = c.cast(mask, c.type(scores).dtype)
-        if missing:
-            rank = c.rank(mask)
-            mask = c.emit("pad", mask, before=(0,) * rank, after=(0,) * (rank - 1) + (missing,), value=0 if is_bool else -np.inf)
-        scores = c.emit("where", mask, scores, nothing) if is_bool else c.emit("add", scores, mask)
+def _whole_mask(c: Context, keys: Extent, dtype: str) -> str:
+    """The mask over all keys, of bools or of this dtype; keys that it does not reach are not seen."""
+    mask = c[3]
+    covered = c.type(mask).shape[-1]
+    missing = keys - covered if isinstance(keys, int) and isinstance(covered, int) else 0
+    is_bool = c.type(mask).dtype == "bool"
+    if not is_bool:
+        mask = c.cast(mask, dtype)
+    if missing:
+        rank = c.rank(mask)
+        mask = c.emit("pad", mask, before=(0,) * rank, after=(0,) * (rank - 1) + (missing,), value=0 if is_bool else -np.inf)
+    return mask
+
+
+def _mask(c: Context, of: tuple[TensorType, TensorType], dtype: str, past: Extent, seen: tuple[bool, tuple[int, int]]) -> str:
+    """All that says which of the keys a query sees as one mask, of bools or of this dtype; "" where it sees all. of: queries and
+    keys. seen: whether it is causal, and the windows."""
+    queries, keys = (kind.shape[2] for kind in of)
+    mask = _whole_mask(c, keys, dtype) if c.has(3) else ""
+    causal, windows = seen
     if not (causal or max(windows) >= 0 or c.has(6)):
-        return scores, masked
+        return mask
     if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
         raise Refused("what its queries see depends on lengths that are not known")
     query, key = c.constant(np.arange(queries)[:, None]), c.constant(np.arange(keys)[None, :])
     position = c.emit("add", query, c.constant(np.asarray(past)))
+    conditions: list[str] = []
     if c.has(6):
-        valid = c.reshape(c.cast(c[6], "int64"), (batch, 1, 1, 1))
-        scores = c.emit("where", c.emit("less", key, valid), scores, nothing)
+        valid = c.reshape(c.cast(c[6], "int64"), (of[0].shape[0], 1, 1, 1))
+        conditions.append(c.emit("less", key, valid))
         position = c.emit("add", query, c.emit("subtract", valid, c.constant(np.asarray(queries))))
     left, right = windows[0], 0 if causal else windows[1]
     if right >= 0:
-        seen = c.emit("less_equal", key, c.emit("add", position, c.constant(np.asarray(right))))
-        scores = c.emit("where", seen, scores, nothing)
+        conditions.append(c.emit("less_equal", key, c.emit("add", position, c.constant(np.asarray(right)))))
     if left >= 0:
-        seen = c.emit("greater_equal", key, c.emit("subtract", position, c.constant(np.asarray(left))))
-        scores = c.emit("where", seen, scores, nothing)
-    return scores, masked
+        conditions.append(c.emit("greater_equal", key, c.emit("subtract", position, c.constant(np.asarray(left)))))
+    whole, *others = conditions
+    for condition in others:
+        whole = c.emit("logical_and", whole, condition)
+    if not mask:
+        return whole
+    return c.emit("logical_and", mask, whole) if c.type(mask).dtype == "bool" else \
+        c.emit("where", whole, mask, c.constant(np.asarray(-np.inf, dtype)))
 
 
 def _softmax(c: Context, scores: str, masked: bool) -> str:

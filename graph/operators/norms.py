@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import topi
 from ...te.shape import same_extent
+from ..types import extents
 from .row import operator
 
 __all__: list[str] = []
@@ -126,16 +127,26 @@ def _log_softmax(x: Any, *, axis: int = -1) -> Any:
     return topi.nn.log_softmax(x, axis)
 
 
-def _numpy_attention(q: Any, k: Any, v: Any, *, scale: float | None, causal: bool) -> Any:
-    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+def _numpy_attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None, causal: bool, offset: Any, fill: float,
+                     unseen: str) -> Any:
+    groups = q.shape[-3] // max(k.shape[-3], 1)
+    q, k, v = (x.astype(np.float64) for x in (q, *(np.repeat(x, groups, -3) for x in (k, v))))
     scores = q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(max(q.shape[-1], 1)) if scale is None else scale)
+    if mask is not None:
+        scores = np.where(mask, scores, fill) if mask.dtype == bool else scores + mask.astype(np.float64)
     if causal:
-        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
-    return _numpy_softmax(scores, axis=-1) @ v
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool), *offset), scores, -np.inf)
+    chances = _numpy_softmax(scores, axis=-1)
+    if unseen == "zero":
+        chances = np.where(np.isneginf(scores).all(-1, keepdims=True), 0, chances)
+    return chances @ v
 
 
 @operator("attention", _numpy_attention)
-def _attention(q: Any, k: Any, v: Any, *, scale: float | None = None, causal: bool = False) -> Any:
-    """softmax(q k^T * scale) v for each head, of (heads, queries, depth) or (batch, heads, queries, depth). causal: query i sees
-    the keys 0 to i."""
-    return topi.nn.attention(q, k, v, scale, causal)
+def _attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None = None, causal: bool = False,
+               offset: tuple[Any, ...] = (0,), fill: float = -np.inf, unseen: str = "zero") -> Any:
+    """softmax(q k^T * scale + mask) v for each head, of (heads, queries, depth) or (batch, heads, queries, depth); several heads of
+    queries may share one of keys. causal: query i sees the keys 0 to i + offset. mask: bools, `fill` where they are false, or what is
+    added. unseen: what a query gets that sees no key, "zero" or "nan"."""
+    first, = extents(offset)
+    return topi.nn.attention(q, k, v, scale, causal, mask=mask, offset=first, fill=fill, unseen=unseen)

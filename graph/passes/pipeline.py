@@ -13,6 +13,7 @@ from ..node import Parts
 from ..printer import graph_text
 from ..rewrite import with_bodies
 from .algebra import ALGEBRA
+from .attention import ATTENTION
 from .common import COMMON
 from .constants import CONSTANTS
 from .dead import DEAD
@@ -41,6 +42,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     FAST_ALGEBRA,
     MOVES,
     RAISED,             # before factors go into weights: a gelu's half would too
+    ATTENTION,
     SCALES,
     PADS,
     SINKS,              # what it moves cancels in the next round's moves

@@ -1,4 +1,4 @@
-"""Operators that were written out in smaller ones, found again: activations, norms, softmax, attention.
+"""Operators that were written out in smaller ones, found again: activations, norms, softmax.
 
     input x: float32[2, 8]
     param root: float32[] = (1.4142135381698608)
@@ -25,8 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import cast
-
-import numpy as np
 
 from .pattern import Match, Rule, by_rules, of_floats
 from .row import GraphPass
@@ -138,40 +136,13 @@ def _softmax(match: Match) -> str | None:
     return match.r.node("softmax", match["x"], axis=axes[0], outputs=match.nodes[0].outputs) if len(axes) == 1 else None
 
 
-
-
-def _attention(divides: bool = False) -> Callable[[Match], str | None]:
-    """Of heads of which each has queries, keys and values of its own, over all keys."""
-    def result(match: Match) -> str | None:
-        q, k, v = (match.type(name) for name in "qkv")
-        rank = len(q.shape)
-        batch = q.shape[:-2]
-        scale = match.known("c") if "c" in match.values else np.ones(())
-        if rank not in (3, 4) or any(one.shape[:-2] != batch or len(one.shape) != rank or one.dtype != q.dtype for one in (k, v)) \
-                or scale.size != 1 or cast("int", match["A"]) % rank != rank - 1 or "float" not in q.dtype:
-            return None
-        number = float(scale.reshape(-1)[0])
-        if divides and not number:
-            return None
-        return match.r.node("attention", match["q"], match["k"], match["v"], scale=1 / number if divides else number,
-                            outputs=match.nodes[0].outputs)
-
-    return result
-
-
-_SCORES = "matmul(q, k, transpose_b=True)"
-
 RULES = (
     *_GELU, *_GELU_TANH, *_ACTIVATIONS,
     _rule("mean", "divide(sum(x, axes=A, keepdims=K), c)", _mean),
     _rule("mean", "multiply(sum(x, axes=A, keepdims=K), c)", _mean),
     *_NORMS,
-    _rule("attention", f"matmul(softmax(multiply({_SCORES}, c), axis=A), v)", _attention()),
-    _rule("attention", f"matmul(softmax(divide({_SCORES}, c), axis=A), v)", _attention(divides=True)),
-    _rule("attention", "matmul(softmax(matmul(multiply(q, c), k, transpose_b=True), axis=A), v)", _attention()),
-    _rule("attention", f"matmul(softmax({_SCORES}, axis=A), v)", _attention()),
     _rule("softmax", f"divide({_EXP}, sum({_EXP}, axes=A, keepdims=True))", _softmax),
 )
 
-RAISED = GraphPass("raised", "activations, norms, softmax, attention that were written out are one operator", "rounds",
+RAISED = GraphPass("raised", "activations, norms and softmax that were written out are one operator", "rounds",
                    by_rules(RULES), __doc__)

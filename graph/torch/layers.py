@@ -186,24 +186,35 @@ def _attention(c: Call) -> str:
     q, k, v = (c.tensor(name) for name in ("query", "key", "value"))
     if c.known("dropout_p", 0.0):
         raise Refused("it is in training: export the module after module.eval()")
-    if c.known("enable_gqa", False) and c.rank(q) > 2:
+    grouped = bool(c.known("enable_gqa", False)) and c.rank(q) > 2
+    if grouped:
         heads, groups = (c.type(each).shape[-3] for each in (q, k))
         if not isinstance(heads, int) or not isinstance(groups, int):
             raise Refused("how many heads it has is not known")
-        k, v = (each if heads == groups else repeated(c, each, c.rank(each) - 3, heads // groups) for each in (k, v))
     scale, causal = c.known("scale", None), bool(c.known("is_causal", False))
     mask = c.optional("attn_mask")
-    lead = c.type(q).shape[:-2]
-    alike = all(c.type(each).shape[:-2] == lead for each in (k, v)) and len(lead) in (1, 2)
-    if alike and not mask:
-        return c.emit("attention", q, k, v, scale=None if scale is None else float(scale), causal=causal)
+    if c.rank(q) == c.rank(k) == c.rank(v) == 2 and (not mask or c.rank(mask) <= 2):
+        q, k, v = (c.reshape(each, (1, *c.type(each).shape)) for each in (q, k, v))
+        y = c.emit("attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal)
+        return c.reshape(y, c.type(y).shape[1:])
+    lead = c.type(q).shape[:-3 if grouped else -2]
+    alike = all(c.type(each).shape[:len(lead)] == lead and c.rank(each) == c.rank(q) for each in (k, v)) and c.rank(q) in (3, 4)
+    if alike and (not mask or c.rank(mask) <= c.rank(q)):
+        return c.emit("attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal)
     if causal:
         raise Refused("it is causal, over batches that broadcast or with a mask")
+    if grouped:
+        k, v = (each if heads == groups else repeated(c, each, c.rank(each) - 3, heads // groups) for each in (k, v))
     return _masked_attention(c, (q, k, v), mask, scale)
 
 
+def _of_masks(c: Call, mask: str) -> list[str]:
+    """The mask as attention takes it, if there is one."""
+    return [mask if c.type(mask).dtype in ("bool", c.dtype) else c.cast(mask, c.dtype)] if mask else []
+
+
 def _masked_attention(c: Call, parts: tuple[str, str, str], mask: str, scale: float | None) -> str:
-    """Attention where a mask says which keys a query sees, or what is added; a query that sees none gives 0."""
+    """Attention of batches that broadcast, as products; a query that sees no key gives 0."""
     q, k, v = parts
     depth = c.type(q).shape[-1]
     if not isinstance(depth, int):
@@ -212,15 +223,10 @@ def _masked_attention(c: Call, parts: tuple[str, str, str], mask: str, scale: fl
     scores = c.emit("multiply", c.emit("matmul", q, k, transpose_b=True), c.filled(factor, c.dtype))
     if not mask:
         return c.emit("matmul", c.emit("softmax", scores, axis=-1), v)
-    if c.type(mask).dtype != "bool":
-        return c.emit("matmul", c.emit("softmax", c.emit("add", scores, mask), axis=-1), v)
-    scores = c.emit("where", mask, scores, c.filled(-np.inf, c.dtype))
-    weights = c.emit("softmax", scores, axis=-1)
-    known = c.scope.graph.data(mask)
-    if known is None or not known.any(-1).all():
-        seen = c.emit("any", mask, axes=(c.rank(mask) - 1,), keepdims=True)
-        weights = c.emit("where", seen, weights, c.filled(0, c.dtype))
-    return c.emit("matmul", weights, v)
+    least = c.filled(-np.inf, c.dtype)
+    scores = c.emit("where", mask, scores, least) if c.type(mask).dtype == "bool" else c.emit("add", scores, mask)
+    seen = c.emit("greater", c.emit("max", scores, axes=(c.rank(scores) - 1,), keepdims=True), least)
+    return c.emit("matmul", c.emit("where", seen, c.emit("softmax", scores, axis=-1), c.filled(0, c.dtype)), v)
 
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "bicubic": "cubic", "trilinear": "linear"}

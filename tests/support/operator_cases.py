@@ -113,6 +113,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("matmul", [floats(5, 3), floats(5, 7)], {"transpose_a": True}),
     ("attention", [floats(2, 5, 4), floats(2, 7, 4), floats(2, 7, 3)], {"scale": 0.25}),
     ("attention", [floats(1, 2, 7, 4), floats(1, 2, 7, 4), floats(1, 2, 7, 4)], {"causal": True}),
+    ("attention", [floats(2, 6, 3, 4), floats(2, 2, 7, 4), floats(2, 2, 7, 3), floats(6, 1, 7)], {"causal": True, "offset": (4,)}),
+    ("attention", [floats(4, 5, 4), floats(4, 7, 4), floats(4, 7, 3), bools(5, 7)], {"unseen": "nan", "fill": -4.0}),
     ("fused", [floats(2, 3), floats(3, 5), floats(5)], {"body": "relu(add(matmul(x0, x1), x2))"}),
     ("einsum", [floats(2, 3, 5), floats(5, 7)], {"equation": "bij,jk->bki"}),
     ("batch_norm", [floats(2, 3, 4, 5), floats(3), floats(3), floats(3), positive(3)], {"epsilon": 1e-3}),

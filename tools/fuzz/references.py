@@ -132,16 +132,23 @@ def local_response(x: Any, size: int, axis: int, alpha: float, beta: float, bias
     return exact, (size + 8) * max(1, beta) * 2 * UNIT * np.abs(exact)
 
 
-def attention(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
-    """The result, and the bound of each element."""
-    queries, keys, values = (x.astype("float64") for x in (q, k, v))
+def attention(q: Any, k: Any, v: Any, scale: float, causal: bool, mask: Any = None, offset: int = 0, fill: float = -np.inf,
+              ) -> tuple[Any, Any]:
+    """The result, and the bound of each element; a query that sees no key gives 0."""
+    shared = q.shape[-3] // k.shape[-3]
+    queries, keys, values = (x.astype("float64") for x in (q, np.repeat(k, shared, -3), np.repeat(v, shared, -3)))
     scores = scale * queries @ np.swapaxes(keys, -1, -2)
     error = (q.shape[-1] + 4) * UNIT * abs(scale) * np.abs(queries) @ np.swapaxes(np.abs(keys), -1, -2)
+    if mask is not None and mask.dtype == bool:
+        scores, error = np.where(mask, scores, fill), np.where(mask, error, 0)
+    elif mask is not None:
+        scores, error = scores + mask, np.where(np.isfinite(mask), error + 2 * UNIT * np.abs(scores + mask), 0)
     if causal:
-        seen = np.arange(int(k.shape[-2])) <= np.arange(int(q.shape[-2]))[:, None]
+        seen = np.arange(int(k.shape[-2])) <= np.arange(int(q.shape[-2]))[:, None] + offset
         scores, error = np.where(seen, scores, -np.inf), np.where(seen, error, 0)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    expected = weights @ values / weights.sum(-1, keepdims=True)
+    weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), np.finfo("float64").min))
+    total = weights.sum(-1, keepdims=True)
+    expected = weights @ values / np.where(total == 0, 1, total)
     largest = np.abs(values).max(-2, keepdims=True)
     return expected, (2 * error.max(-1, keepdims=True) + (k.shape[-2] + 12) * UNIT) * largest
 

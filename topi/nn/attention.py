@@ -2,6 +2,7 @@
 
     y = topi.nn.attention(q, k, v)                      # (heads, queries, depth), (heads, keys, depth), (heads, keys, width)
     y = topi.nn.attention(q, k, v, causal=True)         # query i sees the keys 0 to i
+    y = topi.nn.attention(q, k, v, mask=seen)           # (heads, queries, keys) or what broadcasts to it: bools, or what is added
 
 Queries are declared in blocks with the query innermost, which is what makes the operator fast (autoschedule/cpu/attention.py):
 
@@ -13,6 +14,9 @@ Queries are declared in blocks with the query innermost, which is what makes the
 Beyond LONG keys these are computed for chunks of CHUNK keys, and the chunks merged as an online softmax merges them
 (Milakov and Gimelshein 2018, Online normalizer calculation for softmax; Dao et al. 2022, FlashAttention, section 3.1), so
 that what is stored of the scores stays as small as a cache however many keys there are.
+
+Several heads of queries may share a head of keys and values (Ainslie et al. 2023, GQA). Where they have few queries each, as when a
+model writes word by word, the queries of all of them are one block, and keys and values are read once for it.
 """
 
 from __future__ import annotations
@@ -20,14 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ... import te
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm
-from ...ir.ops import ceildiv
+from ...ir.ops import ceildiv, is_const
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides
@@ -48,27 +52,45 @@ _USAGE = ("topi.nn.attention(q, k, v): (heads, queries, depth), (heads, keys, de
           "each with a batch before the heads or without")
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, scale: float | Expr | None = None, causal: bool = False) -> Tensor:
-    """softmax(q k^T * scale) v for each head, of q's type: (heads, queries, width) or (batch, heads, queries, width).
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, scale: float | Expr | None = None, causal: bool = False, *, mask: Tensor | None = None,
+    offset: Expr | int = 0, fill: float = -math.inf, unseen: str = "zero",
+) -> Tensor:
+    """softmax(q k^T * scale + mask) v for each head, of q's type: (heads, queries, width) or (batch, heads, queries, width).
 
     q: (heads, queries, depth); k: (heads, keys, depth); v: (heads, keys, width), all with a batch before the heads or all
-    without; floats, which are computed with in float32 (float64 in float64). scale: 1 / sqrt(depth) where it is not given.
-    causal: query i sees the keys 0 to i only, counted from the first key whatever the lengths, as in torch; what no query
-    of a block sees is not computed. Without any key the result is 0.
+    without; floats, which are computed with in float32 (float64 in float64). Keys and values may have fewer heads, of which each
+    serves as many heads of queries, one after the other. scale: 1 / sqrt(depth) where it is not given.
+    causal: query i sees the keys 0 to i + offset only, counted from the first key whatever the lengths, as in torch; what no
+    query of a block sees is not computed. mask: what broadcasts to (batch, heads, queries, keys); bools, true where a query sees a
+    key, whose score is `fill` elsewhere, or floats of q's type that are added to the scores. A query that sees no key, all its
+    scores being -inf, gives 0, or NaN, as a softmax does, with unseen="nan". Without any key the result is 0.
 
-    Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, each element
-    is within (2 d + (keys + 12) u) max |v| of the exact value. float16 and bfloat16 round the result once more.
-    Raises BadAttention (TW0197).
+    Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, and u |score| more
+    where a mask is added, each element is within (2 d + (keys + 12) u) max |v| of the exact value. float16 and bfloat16 round the
+    result once more. Raises BadAttention (TW0197).
     """
     _check(q, k, v)
+    if mask is not None:
+        _check_mask(q, k, v, mask)
+    if unseen not in ("zero", "nan"):
+        raise _bad(q, k, v, f"what a query that sees no key gives is {unseen!r}"[:100], 'unseen="zero" or "nan"')
     kind = DType("float64") if q.dtype == "float64" else DType("float32")
     if isinstance(k.shape[-2], IntImm) and k.shape[-2].value == 0:
         nothing: Tensor = te.compute((*q.shape[:-1], v.shape[-1]), lambda *_: te.const(0, q.dtype), name="attention")
         return nothing
     keys = k.shape[-2]
     chunked = not (isinstance(keys, IntImm) and keys.value <= LONG)
-    declared = _Attention(q, k, v, kind, causal, _block(q.shape[-2]), chunked)
+    shared = _constant(q.shape[-3]) // _constant(k.shape[-3]) if not same_extent(q.shape[-3], k.shape[-3]) else 1
+    queries = q.shape[-2].value * shared if isinstance(q.shape[-2], IntImm) else BLOCK + 1
+    seen = _Seen(mask, causal, te.const(offset) if isinstance(offset, int) else offset, fill, unseen)
+    declared = _Attention(q, k, v, kind, seen, shared, shared > 1 and queries <= BLOCK, _block(queries), chunked)
     return declared.declare(_usual_scale(q.shape[-1], kind) if scale is None else scale)
+
+
+def _constant(extent: Expr) -> int:
+    assert isinstance(extent, IntImm), "only numbers of heads that are known differ"
+    return max(extent.value, 1)
 
 
 def _usual_scale(depth: Expr, kind: DType) -> float | Expr:
@@ -81,30 +103,69 @@ OverKeys: TypeAlias = "Callable[[Sequence[Any], Expr, Expr], Expr] | Callable[[S
 """Of where the batch, head and block are, of a key, a query and, where there is one, a column."""
 
 
+class _Seen(NamedTuple):
+    """Which keys a query sees, as the arguments say it."""
+
+    mask: Tensor | None
+    causal: bool
+    offset: Expr
+    fill: float
+    unseen: str
+
+    @property
+    def all(self) -> bool:
+        """Whether every query sees all keys."""
+        return self.mask is None and not self.causal
+
+    @property
+    def may_be_none(self) -> bool:
+        """Whether a query may see no key, of all or of a chunk."""
+        return self.mask is not None or self.causal and not is_const(self.offset, 0)
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether scores meet numbers of the user's: their unit is 1, and ln(2) elsewhere, of which powers of 2 are taken as
+        they are. The lowest floats, which masks have for -inf, would overflow."""
+        return self.mask is not None and (self.mask.dtype != "bool" or math.isfinite(self.fill))
+
+
 @dataclass(frozen=True)
 class _Attention:
-    """The declaration. kind: what is computed in; block: queries of a block; chunked: whether keys come in chunks."""
+    """The declaration. kind: what is computed in; shared: heads of queries for each of keys, and whether their queries are folded
+    into one block; block: queries of a block; chunked: whether keys come in chunks."""
 
     q: Tensor
     k: Tensor
     v: Tensor
     kind: DType
-    causal: bool
+    seen: _Seen
+    shared: int
+    folded: bool
     block: int
     chunked: bool
 
     @property
     def lead(self) -> tuple[Expr, ...]:
         """Batch and heads, or heads."""
-        return self.q.shape[:-2]
+        return (self.k if self.folded else self.q).shape[:-2]
+
+    @property
+    def rows(self) -> Expr:
+        """The queries of a head, or of all the heads whose queries are folded."""
+        return self.q.shape[-2] * self.shared if self.folded else self.q.shape[-2]
 
     def declare(self, scale: float | Expr) -> Tensor:
         block, keys, width = self.block, self.k.shape[-2], self.v.shape[-1]
-        outer = (*self.lead, ceildiv(self.q.shape[-2], block), *((ceildiv(keys, CHUNK),) if self.chunked else ()))
+        outer = (*self.lead, ceildiv(self.rows, block), *((ceildiv(keys, CHUNK),) if self.chunked else ()))
         length = te.const(CHUNK) if self.chunked else keys
         scores = self._scores(self._query(scale), (*outer, length, block))
-        peak = self._over_keys(te.max, (*outer, block), lambda at, j, i: scores[(*at, j, i)], "max")
-        weight = self._part((*outer, length, block), lambda *at: te.exp2(scores[at] - peak[(*at[:-2], at[-1])]), "exp")
+        lowest = te.min_value(self.kind) if self.seen.may_be_none else None
+
+        def score(at: Sequence[Any], j: Expr, i: Expr) -> Expr:
+            return scores[(*at, j, i)] if lowest is None else te.max(scores[(*at, j, i)], lowest)
+
+        peak = self._over_keys(te.max, (*outer, block), score, "max")
+        weight = self._part((*outer, length, block), lambda *at: self._power(scores[at] - peak[(*at[:-2], at[-1])]), "exp")
         total = self._over_keys(te.sum, (*outer, block), lambda at, j, i: weight[(*at, j, i)], "sum")
         value = self._over_keys(
             te.sum, (*outer, block, width),
@@ -115,22 +176,25 @@ class _Attention:
 
         def weighted(*at: Expr) -> Expr:
             place = self._blocked(at)
-            return (value[place] / total[place[: len(place) - shared]]).astype(self.q.dtype)
+            whole = total[place[: len(place) - shared]]
+            share = value[place] / whole
+            if self.seen.may_be_none and self.seen.unseen == "zero":
+                share = te.select(whole > 0, share, te.select(whole == 0, te.const(0, self.kind), whole))  # the last is NaN
+            return share.astype(self.q.dtype)
 
         return te.compute((*self.q.shape[:-1], width), weighted, name="attention", tag="attention")
 
     def _query(self, scale: float | Expr) -> Tensor:
-        """q[.., d, i] of each block, its scores in units of ln(2); 0 where a block goes on behind the last query."""
-        q, queries = self.q, self.q.shape[-2]
-        factor = scale * math.log2(math.e)
+        """q[.., d, i] of each block, its scores in their unit; 0 where a block goes on behind the last query."""
+        factor = scale if self.seen.is_absolute else scale * math.log2(math.e)
 
         def element(*at: Any) -> Expr:
             *lead, b, d, i = at
-            i = b * self.block + i
-            inside: Expr = q[(*lead, i, d)].astype(self.kind) * factor
-            return inside if divides(queries, self.block) else te.if_then_else(i < queries, inside, te.const(0, self.kind))
+            row = b * self.block + i
+            head, query = self._head_and_query(lead, row)
+            return self._within(row, self.q[(*lead[:-1], head, query, d)].astype(self.kind) * factor, te.const(0, self.kind))
 
-        return self._part((*self.lead, ceildiv(queries, self.block), q.shape[-1], self.block), element, "query")
+        return self._part((*self.lead, ceildiv(self.rows, self.block), self.q.shape[-1], self.block), element, "query")
 
     def _scores(self, query: Tensor, shape: Sequence[Any]) -> Tensor:
         """The products, -inf where a key is not seen."""
@@ -139,21 +203,40 @@ class _Attention:
         def element(*at: Any) -> Expr:
             *outer, j, i = at
             rows = (*self._block_of(outer), r, i)
-            key = self._key(outer, j)
-            if self.chunked and not divides(self.k.shape[-2], CHUNK):
-                key = te.min(key, self.k.shape[-2] - 1)  # none is computed behind the last key, which only regions know
-            return te.sum(self._read(self.k, outer, key, r) * query[rows], axis=r)
+            return te.sum(self._read(self.k, outer, self._known_key(outer, j), r) * query[rows], axis=r)
 
         scores = self._part(shape, element, "scores")
-        if not self.causal:
+        if self.seen.all:
             return scores
 
         def masked(*at: Any) -> Expr:
             *outer, j, i = at
-            seen = self._key(outer, j) <= self._block_of(outer)[-1] * self.block + i
-            return te.select(seen, scores[at], te.const(-math.inf, self.kind))
+            *lead, b = self._block_of(outer)
+            row = b * self.block + i
+            head, query = self._head_and_query(lead, row)
+            score = self._masked(scores[at], (*lead[:-1], head, query, self._known_key(outer, j)), row)
+            seen = self._key(outer, j) <= query + self.seen.offset
+            return te.select(seen, score, te.const(-math.inf, self.kind)) if self.seen.causal else score
 
         return self._part(shape, masked, "masked")
+
+    def _masked(self, score: Expr, place: Sequence[Any], row: Expr) -> Expr:
+        """A score with what the mask says at this place, of batch, head, query and key."""
+        mask = self.seen.mask
+        if mask is None:
+            return score
+        own = zip(mask.shape, place[len(place) - mask.ndim:], strict=True)
+        at = mask[tuple(0 if is_const(extent, 1) else index for extent, index in own)]
+        if mask.dtype == "bool":
+            return te.select(self._within(row, at, te.const(True, "bool")), score, te.const(self.seen.fill, self.kind))
+        return score + self._within(row, at.astype(self.kind), te.const(0, self.kind))
+
+    def _within(self, row: Expr, value: Expr, otherwise: Expr) -> Expr:
+        """A value of a row; behind the last row, where a block may go on, another one."""
+        return value if divides(self.rows, self.block) else te.if_then_else(row < self.rows, value, otherwise)
+
+    def _power(self, score: Expr) -> Expr:
+        return te.exp2(score * math.log2(math.e) if self.seen.is_absolute else score)
 
     def _merged(self, peak: Tensor, total: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Sums and values over all chunks: of two chunks, the one of the lower peak counts for less."""
@@ -161,7 +244,7 @@ class _Attention:
 
         def merge(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
             both = te.max(a[0], b[0])
-            left, right = (te.select(chunk[0] >= both, te.const(1, self.kind), te.exp2(chunk[0] - both)) for chunk in (a, b))
+            left, right = (te.select(chunk[0] >= both, te.const(1, self.kind), self._power(chunk[0] - both)) for chunk in (a, b))
             return both, a[1] * left + b[1] * right, a[2] * left + b[2] * right
 
         def nothing(*kinds: DType) -> tuple[Expr, ...]:
@@ -186,10 +269,25 @@ class _Attention:
     def _key(self, outer: Sequence[Any], j: Expr) -> Expr:
         return outer[-1] * CHUNK + j if self.chunked else j
 
+    def _known_key(self, outer: Sequence[Any], j: Expr) -> Expr:
+        """The key; none is computed behind the last one, which only regions know."""
+        key = self._key(outer, j)
+        return te.min(key, self.k.shape[-2] - 1) if self.chunked and not divides(self.k.shape[-2], CHUNK) else key
+
+    def _head_and_query(self, lead: Sequence[Any], row: Expr) -> tuple[Any, Any]:
+        """Those of q that a row of a block is."""
+        if not self.folded:
+            return lead[-1], row
+        queries = self.q.shape[-2]
+        return lead[-1] * self.shared + row // queries, row % queries
+
     def _seen(self, b: Expr) -> Expr:
         """The number of keys that a block of queries sees."""
-        keys = self.k.shape[-2]
-        return te.min(b * self.block + self.block, keys) if self.causal else keys
+        keys, offset = self.k.shape[-2], self.seen.offset
+        if not self.seen.causal:
+            return keys
+        last = self.q.shape[-2] if self.folded else b * self.block + self.block
+        return te.min(last, keys) if is_const(offset, 0) else te.max(te.min(last + offset, keys), te.const(0, keys.dtype))
 
     def _over_keys(self, reduce: Any, shape: Sequence[Any], element: OverKeys, name: str) -> Tensor:
         """A reduction over the keys that a block sees, of its chunk where there are chunks."""
@@ -206,21 +304,22 @@ class _Attention:
         return self._part(shape, reduced, name)
 
     def _read(self, source: Tensor, outer: Sequence[Any], row: Expr, column: Expr) -> Expr:
-        return source[(*outer[: len(self.lead)], row, column)].astype(self.kind)
+        *batch, head = outer[: len(self.lead)]
+        return source[(*batch, head if self.folded or self.shared == 1 else head // self.shared, row, column)].astype(self.kind)
 
     def _blocked(self, at: Sequence[Any]) -> tuple[Any, ...]:
         *lead, i, e = at
+        if self.folded:
+            return *lead[:-1], lead[-1] // self.shared, te.const(0), lead[-1] % self.shared * self.q.shape[-2] + i, e
         return *lead, i // self.block, i % self.block, e
 
     def _part(self, shape: Sequence[Any], element: OfAll, name: str) -> Tensor:
         return te.compute(tuple(shape), element, name=f"attention.{name}", tag=f"attention.{name}")
 
 
-def _block(queries: Expr) -> int:
+def _block(queries: int) -> int:
     """As many queries as there are, where they are few: lanes that no query needs cost as much as others."""
-    if isinstance(queries, IntImm) and queries.value < BLOCK:
-        return 1 << max(queries.value - 1, 0).bit_length()
-    return BLOCK
+    return 1 << max(queries - 1, 0).bit_length() if queries < BLOCK else BLOCK
 
 
 def _check(q: object, k: object, v: object) -> None:
@@ -233,10 +332,27 @@ def _check(q: object, k: object, v: object) -> None:
         raise _bad(q, k, v, "they are not floats of one type")
     pairs = [("heads" if at == q.ndim - 3 else "batch", x.shape[at]) for at in range(q.ndim - 2) for x in (q,)]
     for at, (name, extent) in enumerate(pairs):
-        for other in (k, v):
-            _agree(q, k, v, name, extent, other.shape[at])
+        if name == "batch" or not _are_shared(extent, k.shape[at]):
+            _agree(q, k, v, name, extent, k.shape[at])
+        _agree(q, k, v, name, k.shape[at], v.shape[at])
     _agree(q, k, v, "depth of queries and keys", q.shape[-1], k.shape[-1])
     _agree(q, k, v, "number of keys and values", k.shape[-2], v.shape[-2])
+
+
+def _are_shared(heads: Expr, fewer: Expr) -> bool:
+    return isinstance(heads, IntImm) and isinstance(fewer, IntImm) and fewer.value > 0 and heads.value % fewer.value == 0
+
+
+def _check_mask(q: Tensor, k: Tensor, v: Tensor, mask: object) -> None:
+    fix = "a mask of bools, or of floats of q's type, that broadcasts to (batch, heads, queries, keys)"
+    if not isinstance(mask, Tensor):
+        raise _bad(q, k, v, f"the mask is no tensor: {mask!r}"[:200], fix)
+    whole = (*q.shape[:-1], k.shape[-2])
+    shape = whole[len(whole) - mask.ndim:]
+    if mask.ndim > len(whole) or mask.dtype not in ("bool", q.dtype) or not all(
+            is_const(own, 1) or same_extent(own, extent) or Analyzer().can_prove_equal(own, extent)
+            for own, extent in zip(mask.shape, shape, strict=True)):
+        raise _bad(q, k, v, f"the mask is {tensor_text(mask)}", fix)
 
 
 def _agree(q: Tensor, k: Tensor, v: Tensor, what: str, a: Expr, b: Expr) -> None:
@@ -244,6 +360,6 @@ def _agree(q: Tensor, k: Tensor, v: Tensor, what: str, a: Expr, b: Expr) -> None
         raise _bad(q, k, v, f"the {what} is {a} here and {b} there")
 
 
-def _bad(q: Tensor, k: Tensor, v: Tensor, reason: str) -> BadAttention:
+def _bad(q: Tensor, k: Tensor, v: Tensor, reason: str, fix: str = _USAGE) -> BadAttention:
     return BadAttention(f"topi.nn.attention cannot take {tensor_text(q)}, {tensor_text(k)} and {tensor_text(v)}", reason=reason,
-                        declared=q.source, called=user_source(), fix=_USAGE)
+                        declared=q.source, called=user_source(), fix=fix)

@@ -17,7 +17,6 @@ TABLES = {"algebra": algebra.RULES, "powers": powers.RULES, "fast_algebra": fast
 RULES = [(name, rule) for name, rules in TABLES.items() for rule in rules]
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "cast-to-itself": {"A": "float32"}, "cast-cast": {"A": "float64", "B": "float32"}, "hard-swish": {"A": 1 / 6, "B": 0.5},
-    "attention": {"A": -1},
     "layer-norm-scale": {"A": -1, "E": 1e-3}, "layer-norm-shift": {"A": -1, "E": 1e-3}, "rms-norm-scale": {"A": -1, "E": 1e-3},
 }
 NUMBERS = {"divide(sum(x, axes=A, keepdims=K), c)": 3.0, "multiply(sum(x, axes=A, keepdims=K), c)": 1 / 3,
@@ -50,7 +49,7 @@ class _Instance:
             return self.b.param(name, np.asarray(NUMBERS.get(self.rule.pattern, 0.125 if "float" in self.dtype else 3), self.dtype))
         small = name in ("w", "b") and "norm" in self.rule.name
         dtype = "bool" if name == "b" and self.rule.name.startswith("where") else self.dtype
-        return self.b.input(name, (3,) if small else (4, 2, 3) if self.rule.name == "attention" else (2, 3), dtype)
+        return self.b.input(name, (3,) if small else (2, 3), dtype)
 
 
 @pytest.mark.parametrize("name, rule", RULES, ids=[f"{rule.name}-{at}" for at, (_, rule) in enumerate(RULES)])

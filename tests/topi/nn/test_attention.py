@@ -67,6 +67,59 @@ def test_drawn_sizes(causal: bool) -> None:
         check(arrays((heads, queries, depth), keys, width, case), causal)
 
 
+def masked(given: list[np.ndarray], mask: np.ndarray | None, unseen: str = "zero", **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What is computed, and by how much it is outside of its bound."""
+    whole = [*given, mask] if mask is not None else given
+    declared = [te.placeholder(x.shape, str(x.dtype), name) for x, name in zip(whole, "qkvm", strict=False)]
+    y = topi.nn.attention(*declared[:3], scale=0.5, mask=declared[3] if mask is not None else None, unseen=unseen, **how)
+    found = np.full([extent.value for extent in y.shape], 7, "float32")
+    tw.build(topi.schedule(y), [*declared, y])(*whole, found)
+    wanted, bound = reference(*given, 0.5, mask=mask, **{"causal": False, **how})
+    return found, np.abs(found - wanted) - bound
+
+
+def grouped(shape: tuple[int, ...], shared: int, keys: int, seed: int) -> list[np.ndarray]:
+    """Queries of `shared` times as many heads as keys and values have."""
+    *lead, heads, queries, depth = shape
+    q, _, _ = arrays((*lead, heads * shared, queries, depth), 1, 1, seed)
+    return [q, *arrays(shape, keys, 9, seed)[1:]]
+
+
+@pytest.mark.parametrize(("shape", "shared", "keys", "of_mask", "causal", "kind"), [
+    ((2, 2, 1, 33), 3, 67, (2, 1, 1, 67), False, "bool"),   # a word's queries are one block
+    ((1, 17, 3), 1, 5, (17, 1), False, "added"), ((1, 3, 13, 8), 5, 31, (15, 1, 31), True, "lowest"),
+    ((2, 67, 5), 2, 70, (4, 67, 70), False, "bool"), ((1, 3, 4), 7, 2100, (3, 2100), False, "added"),
+    ((2, 1, 1, 16), 4, 1, (1,), False, "lowest"),
+])
+def test_masks_and_heads_that_share_keys(shape: tuple[int, ...], shared: int, keys: int, of_mask: tuple[int, ...], causal: bool,
+                                         kind: str) -> None:
+    seen = np.random.default_rng(keys).random(of_mask) < 0.6
+    lowest = np.finfo("float32").min
+    added = np.where(seen, np.float32(1.5), np.float32(-math.inf))
+    mask = {"bool": seen, "added": added, "lowest": np.where(seen, 0, lowest)}[kind]
+    _, outside = masked(grouped(shape, shared, keys, 1), mask, causal=causal, offset=keys - shape[-2] if causal else 0)
+    assert (outside <= 0).all()
+
+
+def test_a_query_that_sees_no_key_gives_zero_or_nan() -> None:
+    seen = np.ones((5, 7), bool)
+    seen[3] = False
+    given = grouped((2, 5, 4), 1, 7, 0)
+    assert (masked(given, seen)[0][:, 3] == 0).all()
+    found, outside = masked(given, seen, "nan")
+    assert np.isnan(found[:, 3]).all() and (outside[:, [0, 1, 2, 4]] <= 0).all()
+    found, outside = masked(given, None, causal=True, offset=-2)
+    assert (found[:, :2] == 0).all() and (outside <= 0).all()
+    weighed, _ = masked(given, seen, fill=-1e30)
+    assert np.allclose(weighed[:, 3], given[2].mean(1), atol=1e-5), "of equal scores"
+
+
+def test_heads_that_share_keys_read_them_once() -> None:
+    q, k, v = (te.placeholder((1, *of, 64), name=name) for of, name in (((32, 1), "q"), ((8, 500), "k"), ((8, 500), "v")))
+    text = str(topi.schedule(topi.nn.attention(q, k, v)))
+    assert "parallel(8)" in text and "in 500" in text and text.count(" = mul_add(v[") + text.count(" = mul_add(k[") <= 2
+
+
 def test_targets_of_other_vectors() -> None:
     check(arrays((2, 70, 20), 45, 36), causal=True, target="llvm -mattr=-avx512f")
     check(arrays((1, 3, 20), 45, 36), target="llvm -mcpu=x86-64")
@@ -178,12 +231,15 @@ def innermost(assembly: str) -> list[list[str]]:
     ([(2, 5, 8), (2, 6, 7), (2, 6, 8)], "the depth of queries and keys is 8 here and 7 there"),
     ([(2, 5, 8), (2, 6, 8), (2, 5, 8)], "the number of keys and values is 6 here and 5 there"),
     ([(2, 5, 8), (3, 6, 8), (3, 6, 8)], "the heads is 2 here and 3 there"),
+    ([(6, 5, 8), (4, 6, 8), (4, 6, 8)], "the heads is 6 here and 4 there"),
+    ([(6, 5, 8), (3, 6, 8), (2, 6, 8)], "the heads is 3 here"),
     ([(5, 8), (6, 8), (6, 8)], "they have 2, 2 and 2 dimensions"),
+    ([(2, 5, 8), (2, 6, 8), (2, 6, 8), (2, 1, 5)], "the mask is"),
 ])
 def test_what_does_not_fit_is_refused(shapes: list[tuple[int, ...]], message: str) -> None:
-    q, k, v = (te.placeholder(shape, name=name) for shape, name in zip(shapes, "qkv", strict=True))
+    q, k, v, *mask = (te.placeholder(shape, name=name) for shape, name in zip(shapes, "qkvm", strict=False))
     with pytest.raises(tw.TensorExpressionError, match=message):
-        topi.nn.attention(q, k, v)
+        topi.nn.attention(q, k, v, mask=mask[0] if mask else None)
 
 
 def test_types_that_differ_are_refused() -> None:
