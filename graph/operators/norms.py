@@ -146,7 +146,7 @@ def _numpy_attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float |
 def _attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None = None, causal: bool = False,
                offset: tuple[Any, ...] = (0,), fill: float = -np.inf, unseen: str = "zero") -> Any:
     """softmax(q k^T * scale + mask) v for each head, of (heads, queries, depth) or (batch, heads, queries, depth); several heads of
-    queries may share one of keys. causal: query i sees the keys 0 to i + offset. mask: bools, `fill` where they are false, or what is
-    added. unseen: what a query gets that sees no key, "zero" or "nan"."""
+    queries may share one of keys. causal: query i sees the keys 0 to i + offset. mask: bools, `fill` where they are false, or
+    what is added. unseen: what a query gets that sees no key, "zero" or "nan"."""
     first, = extents(offset)
     return topi.nn.attention(q, k, v, scale, causal, mask=mask, offset=first, fill=fill, unseen=unseen)

@@ -187,10 +187,7 @@ def _attention(c: Call) -> str:
     if c.known("dropout_p", 0.0):
         raise Refused("it is in training: export the module after module.eval()")
     grouped = bool(c.known("enable_gqa", False)) and c.rank(q) > 2
-    if grouped:
-        heads, groups = (c.type(each).shape[-3] for each in (q, k))
-        if not isinstance(heads, int) or not isinstance(groups, int):
-            raise Refused("how many heads it has is not known")
+    several = _sharing(c, q, k) if grouped else 1
     scale, causal = c.known("scale", None), bool(c.known("is_causal", False))
     mask = c.optional("attn_mask")
     if c.rank(q) == c.rank(k) == c.rank(v) == 2 and (not mask or c.rank(mask) <= 2):
@@ -203,9 +200,17 @@ def _attention(c: Call) -> str:
         return c.emit("attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal)
     if causal:
         raise Refused("it is causal, over batches that broadcast or with a mask")
-    if grouped:
-        k, v = (each if heads == groups else repeated(c, each, c.rank(each) - 3, heads // groups) for each in (k, v))
+    if several > 1:
+        k, v = (repeated(c, each, c.rank(each) - 3, several) for each in (k, v))
     return _masked_attention(c, (q, k, v), mask, scale)
+
+
+def _sharing(c: Call, q: str, k: str) -> int:
+    """How many heads of queries share one of keys."""
+    heads, groups = (c.type(each).shape[-3] for each in (q, k))
+    if not isinstance(heads, int) or not isinstance(groups, int):
+        raise Refused("how many heads it has is not known")
+    return heads // max(groups, 1)
 
 
 def _of_masks(c: Call, mask: str) -> list[str]:
