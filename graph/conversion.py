@@ -62,7 +62,7 @@ class Scope:
         whole: dict[str, Any] = whole_attributes(row, attributes)
         types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
         known = [self.graph.data(name) if name else None for name in inputs]
-        all_known = self.weights.isdisjoint(inputs) and all(
+        all_known = self.weights.isdisjoint(inputs) and operator not in _KEPT and all(
             array is not None or not name for array, name in zip(known, inputs, strict=True))
         if all_known and all(one.is_static for one in types) and not any(map(_is_open, whole.values())):
             most = max(_MOST_FOLDED, sum(array.size for array in known if array is not None))
@@ -94,6 +94,10 @@ class Scope:
         except (TypeError, ValueError):
             return
         self.shapes[value] = result
+
+
+_KEPT = ("dequantize",)
+"""Stays a node where all is known: what multiplies bytes looks for it."""
 
 
 def _is_open(value: Any) -> bool:

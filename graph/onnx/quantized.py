@@ -32,22 +32,14 @@ def quantized(c: Context, x: str, scale: str, zero: str, dtype: str, axis: int) 
     """round(x / scale) + zero within the range of the dtype."""
     if dtype not in _WHOLE:
         raise Refused(f"it gives {dtype}")
-    wide = "float64" if dtype == "int32" else "float32"
-    steps = c.emit("nearbyint", c.emit("divide", c.cast(x, wide), c.cast(_spread(c, scale, x, axis), wide)))
-    if zero:
-        steps = c.emit("add", steps, c.cast(_spread(c, zero, x, axis), wide))
-    bounds = np.iinfo(dtype)
-    return c.cast(c.emit("clip", steps, low=float(bounds.min), high=float(bounds.max)), dtype)
+    return c.emit("quantize", x, _spread(c, scale, x, axis), *([_spread(c, zero, x, axis)] if zero else []), dtype=dtype)
 
 
 def dequantized(c: Context, x: str, scale: str, zero: str, axis: int, dtype: str) -> str:
     """(x - zero) * scale."""
     if c.type(x).dtype not in _WHOLE:
         raise Refused(f"it takes {c.type(x).dtype}")
-    steps = c.cast(x, "int32")
-    if zero:
-        steps = c.emit("subtract", steps, c.cast(_spread(c, zero, x, axis), "int32"))
-    return c.cast(c.emit("multiply", c.cast(steps, "float32"), c.cast(_spread(c, scale, x, axis), "float32")), dtype)
+    return c.emit("dequantize", x, _spread(c, scale, x, axis), *([_spread(c, zero, x, axis)] if zero else []), dtype=dtype)
 
 
 @converts("QuantizeLinear")
@@ -82,38 +74,66 @@ def _moved(c: Context, value: str, zero: str, axis: int) -> str:
     return c.emit("subtract", wide, c.cast(_spread(c, zero, value, axis), "int32")) if zero else wide
 
 
+def _products(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
+    """Of matrices of bytes, or of batches of them, in int32."""
+    left, right = (c[at] if c.has(at) else "" for at in zeros)
+    if c.rank(x) > 1 and c.rank(w) == 2 and (not left or _is_one(c, left)):
+        return c.emit("integer_matmul", c[x], c[w], c.reshape(left, ()) if left else "", _flat(c, right) if right else "")
+    return c.emit("matmul", _moved(c, c[x], left, max(c.rank(x) - 2, 0)), _moved(c, c[w], right, c.rank(w) - 1))
+
+
+def _is_one(c: Context, value: str) -> bool:
+    return all(extent == 1 for extent in c.type(value).shape)
+
+
+def _flat(c: Context, value: str) -> str:
+    """A zero point, or a scale, as one number or as one dimension."""
+    return c.reshape(value, [extent for extent in c.type(value).shape if extent != 1])
+
+
 @converts("MatMulInteger")
 def _matmul_integer(c: Context) -> str:
-    left = _moved(c, c[0], c[2] if c.has(2) else "", max(c.rank(0) - 2, 0))
-    return c.emit("matmul", left, _moved(c, c[1], c[3] if c.has(3) else "", c.rank(1) - 1))
+    return _products(c, 0, 1, (2, 3))
 
 
-def _conv(c: Context, x: str, w: str) -> str:
-    return c.emit("conv", x, w, groups=int(c.attribute("group", 1)), **windows_of(c, tuple(c.static(w)[2:]), x))
+def _convolved(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
+    """Of bytes, in int32, channels last."""
+    taps = tuple(c.attribute("kernel_shape") or c.static(w)[2:])
+    left, right = (c[at] if c.has(at) else "" for at in zeros)
+    last = c.emit("transpose", c[x], axes=(0, *range(2, c.rank(x)), 1))
+    return c.emit("integer_conv", last, c[w], c.reshape(left, ()) if left else "", _flat(c, right) if right else "",
+                  groups=int(c.attribute("group", 1)), **windows_of(c, taps, c[x]))
+
+
+def _channels_second(c: Context, value: str) -> str:
+    rank = c.rank(value)
+    return c.emit("transpose", value, axes=(0, rank - 1, *range(1, rank - 1)))
 
 
 @converts("ConvInteger")
 def _conv_integer(c: Context) -> str:
-    return _conv(c, _moved(c, c[0], c[2] if c.has(2) else "", 1), _moved(c, c[1], c[3] if c.has(3) else "", 0))
+    return _channels_second(c, _convolved(c, 0, 1, (2, 3)))
 
 
-def _requantized(c: Context, sums: str, scales: tuple[str, str, str], zero: str, axis: int) -> str:
-    """Sums of products of quantised numbers as quantised numbers."""
-    wide = c.emit("multiply", c.cast(sums, "float32"), c.cast(_spread(c, scales[0], sums, axis), "float32"))
-    wide = c.emit("multiply", wide, c.cast(_spread(c, scales[1], sums, axis), "float32"))
-    return quantized(c, wide, scales[2], zero, c.type(zero).dtype, axis)
+def _requantized(c: Context, sums: str, scales: tuple[str, str, str], zero: str) -> str:
+    """Sums of products of quantised numbers as quantised numbers, the scales of columns along the last dimension."""
+    x, w, y = (c.cast(_flat(c, scale), "float32") for scale in scales)
+    step = c.emit("divide", c.emit("multiply", x, w), y)
+    steps = c.emit("nearbyint", c.emit("multiply", c.cast(sums, "float32"), step))
+    dtype = c.type(zero).dtype
+    if dtype not in ("int8", "uint8"):
+        raise Refused(f"it gives {dtype}")
+    bounds = np.iinfo(dtype)
+    moved = c.emit("add", steps, c.cast(_flat(c, zero), "float32"))
+    return c.cast(c.emit("clip", moved, low=float(bounds.min), high=float(bounds.max)), dtype)
 
 
 @converts("QLinearConv")
 def _qlinear_conv(c: Context) -> str:
-    sums = _conv(c, _moved(c, c[0], c[2], 1), _moved(c, c[3], c[5], 0))
-    if c.has(8):
-        sums = c.emit("add", sums, c.reshape(c[8], [*c.type(8).shape, *[1] * (c.rank(0) - 2)]))
-    return _requantized(c, sums, (c[1], c[4], c[6]), c[7], 1)
+    sums = _convolved(c, 0, 3, (2, 5))
+    return _channels_second(c, _requantized(c, c.emit("add", sums, c[8]) if c.has(8) else sums, (c[1], c[4], c[6]), c[7]))
 
 
 @converts("QLinearMatMul")
 def _qlinear_matmul(c: Context) -> str:
-    sums = c.emit("matmul", _moved(c, c[0], c[2], c.rank(0) - 2), _moved(c, c[3], c[5], c.rank(3) - 1))
-    return _requantized(c, sums, (c[1], c[4], c[6]), c[7], c.rank(sums) - 1)
-
+    return _requantized(c, _products(c, 0, 3, (2, 5)), (c[1], c[4], c[6]), c[7])

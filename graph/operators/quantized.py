@@ -1,4 +1,7 @@
-"""Products with weights in 8 or 4 bits."""
+"""Numbers in 8 bits and back, products of whole numbers, and products with weights in 8 or 4 bits.
+
+Scales and zero points broadcast as numpy has it, zero points may be absent.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,87 @@ import numpy as np
 
 from ... import topi
 from ...topi.nn.weight_only import GROUP
+from ..types import array_dtype
 from .row import operator
+from .windows import padded, spatial, strided_windows
 
 __all__: list[str] = []
+
+
+def _wide_for(dtype: str) -> str:
+    """In which whole numbers of a dtype are exact."""
+    return "float64" if dtype in ("int32", "uint32") else "float32"
+
+
+def _numpy_quantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
+    wide, bounds = np.dtype(_wide_for(dtype)), np.iinfo(array_dtype(dtype))
+    with np.errstate(all="ignore"):
+        steps = np.rint(x.astype(wide) / scale.astype(wide))
+        return np.clip(steps if zero is None else steps + zero.astype(wide), bounds.min, bounds.max).astype(array_dtype(dtype))
+
+
+@operator("quantize", _numpy_quantize, "elementwise")
+def _quantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
+    """round(x / scale) + zero within the range of the dtype; halves go to even numbers."""
+    wide, bounds = _wide_for(dtype), np.iinfo(array_dtype(dtype))
+    steps = topi.nearbyint(topi.divide(topi.cast(x, wide), topi.cast(scale, wide)))
+    moved = steps if zero is None else topi.add(steps, topi.cast(zero, wide))
+    return topi.cast(topi.clip(moved, float(bounds.min), float(bounds.max)), dtype)
+
+
+def _numpy_dequantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
+    steps = x.astype(np.int32) if zero is None else x.astype(np.int32) - zero.astype(np.int32)
+    return (steps.astype(np.float32) * scale.astype(np.float32)).astype(array_dtype(dtype))
+
+
+@operator("dequantize", _numpy_dequantize, "elementwise")
+def _dequantize(x: Any, scale: Any, zero: Any = None, *, dtype: str = "float32") -> Any:
+    """(x - zero) * scale, computed in int32 and float32."""
+    steps = topi.cast(x, "int32") if zero is None else topi.subtract(topi.cast(x, "int32"), topi.cast(zero, "int32"))
+    return topi.cast(topi.multiply(topi.cast(steps, "float32"), topi.cast(scale, "float32")), dtype)
+
+
+def _moved(x: Any, zero: Any, channel: int) -> Any:
+    """An array in int32, less its zero, one for all or for each channel."""
+    if zero is None:
+        return x.astype(np.int32)
+    return x.astype(np.int32) - zero.astype(np.int32).reshape([-1 if at == channel else 1 for at in range(x.ndim)])
+
+
+def _numpy_integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
+    return np.matmul(_moved(x, x_zero, 0), _moved(w, w_zero, 1))
+
+
+@operator("integer_matmul", _numpy_integer_matmul)
+def _integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
+    """x (..., k) times w (k, n), bytes less their zeros, in int32. x_zero: one number; w_zero: one, or one for each column."""
+    rows = x if x.ndim == 2 else topi.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    product = topi.nn.integer_matmul(rows, w, x_zero, w_zero)
+    return product if x.ndim == 2 else topi.reshape(product, (*x.shape[:-1], w.shape[1]))
+
+
+def _numpy_integer_conv(
+    x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int,
+) -> Any:
+    rank = x.ndim - 2
+    stride, padding, dilation = spatial(rank, stride, padding, dilation)
+    image = padded(np.moveaxis(_moved(x, x_zero, 0), -1, 1), padding, 0)
+    windows = strided_windows(image, w.shape[2:], stride, dilation)
+    places, taps = "ABC"[:rank], "xyz"[:rank]
+    parts = [np.einsum(f"nc{places}{taps},oc{taps}->n{places}o", part, weight) for part, weight in
+             zip(np.split(windows, groups, 1), np.split(_moved(w, w_zero, 0), groups, 0), strict=True)]
+    return np.concatenate(parts, -1)
+
+
+@operator("integer_conv", _numpy_integer_conv)
+def _integer_conv(
+    x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (),
+    groups: int = 1,
+) -> Any:
+    """x (N, ..., C) with w (O, C / groups, ...), bytes less their zeros, in int32: (N, ..., O). x_zero: one number; w_zero: one, or
+    one for each of the O. stride, padding, dilation: as conv has them."""
+    stride, padding, dilation = spatial(x.ndim - 2, stride, padding, dilation)
+    return topi.nn.integer_conv(x, w, x_zero, w_zero, stride, padding, dilation, groups)
 
 
 def _numpy_weight_only(x: Any, packed: Any, scales: Any, *, outs: int, bits: int) -> Any:

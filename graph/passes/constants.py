@@ -39,6 +39,9 @@ __all__ = ["CONSTANTS", "folds"]
 _MOST_BYTES = 1 << 16
 """A result of so many bytes is always kept; a larger one where it is not larger than its inputs."""
 
+_GROW = frozenset(("dequantize",))
+"""What is computed at once however large it becomes: no call should do it again."""
+
 _ARITHMETIC = frozenset(("add", "subtract", "multiply", "divide", "sqrt", "negative", "abs", "floor", "ceil", "trunc", "nearbyint",
                          "square", "isnan", "isinf", "isfinite", "equal", "not_equal", "less", "less_equal", "greater",
                          "greater_equal", "where"))
@@ -60,7 +63,7 @@ def folds(g: Parts, rounds: bool) -> Parts:
             if node.operator != "shape" or not r.type(node.inputs[0]).is_static:
                 return None
             return [r.constant(np.asarray(r.type(node.inputs[0]).shape, np.int64))]
-        if _bytes(node) > max(_MOST_BYTES, sum(data.nbytes for data in inputs if data is not None)):
+        if node.operator not in _GROW and _bytes(node) > max(_MOST_BYTES, sum(data.nbytes for data in inputs if data is not None)):
             return None
         if not rounds and not _is_exact(node, inputs):
             return None

@@ -23,6 +23,7 @@ from .groups import GROUPS
 from .moves import MOVES
 from .pads import PADS
 from .powers import POWERS
+from .quantized import QUANTIZED
 from .raised import RAISED
 from .row import GraphPass
 from .scales import SCALES
@@ -34,6 +35,7 @@ __all__ = ["PASSES", "default_passes", "grouped", "passes_named", "transformed"]
 
 PIPELINE: tuple[GraphPass, ...] = (
     DEAD,
+    QUANTIZED,          # before weights are folded into floats
     COMMON,
     CONSTANTS,
     FOLDED,             # what it folds is there for the rules to see

@@ -124,6 +124,23 @@ def _pad(r: Rewriter, node: Node) -> str | None:
     return r.node("transpose", padded, outputs=node.outputs, axes=order)
 
 
+def _max_pool(r: Rewriter, node: Node) -> str | None:
+    """Of channels that lie last, which the pool then takes for a dimension of its windows, of extent 1."""
+    below = r.sole(node.inputs[0], "transpose")
+    rank = len(node.types[0].shape) - 2
+    if below is None or axes_of(below) != (0, rank + 1, *range(1, rank + 1)) or not 1 <= rank <= 2:
+        return None
+    source, kernel = r.type(below.inputs[0]).shape, cast("tuple[int, ...]", node.attributes["kernel"])
+    stride, dilation = (cast("tuple[int, ...]", node.attributes[name]) or (1,) * rank for name in ("stride", "dilation"))
+    padding = cast("tuple[int, ...]", node.attributes["padding"]) or (0,) * 2 * rank
+    apart = r.node("reshape", below.inputs[0], shape=(source[0], 1, *source[1:]))
+    value = r.like(node, apart, kernel=(*kernel, 1), stride=(*stride, 1), dilation=(*dilation, 1),
+                   padding=(*padding[:rank], 0, *padding[rank:], 0))
+    shape = r.type(value).shape
+    together = r.node("reshape", value, shape=(shape[0], *shape[2:]))
+    return r.node("transpose", together, outputs=node.outputs, axes=axes_of(below))
+
+
 def _matmul(r: Rewriter, node: Node) -> str | None:
     """A product takes the last two dimensions of its operands in either order."""
     flips: dict[str, Any] = {}
@@ -142,7 +159,7 @@ def _matmul(r: Rewriter, node: Node) -> str | None:
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
     "softmax": _softmax, "log_softmax": _softmax, "max": _extreme, "min": _extreme, "all": _extreme, "any": _extreme,
-    "concat": _concat, "pad": _pad, "pad_with": _pad, "matmul": _matmul,
+    "concat": _concat, "pad": _pad, "pad_with": _pad, "matmul": _matmul, "max_pool": _max_pool,
 }
 
 

@@ -60,6 +60,7 @@ from .dilation import (
     space_to_depth as space_to_depth,
     upsampling as upsampling,
 )
+from .integer_products import integer_conv as integer_conv, integer_matmul as integer_matmul
 from .loss import nll_loss as nll_loss
 from .norm import (
     instance_norm as instance_norm,

@@ -1,0 +1,123 @@
+"""Products and convolutions of bytes, by an instruction that multiplies pairs of 16 bits and adds them up.
+
+    x.taken = x less its zero, in 16 bits                            # once, and padded
+    for task (images, blocks of rows; in parallel):
+        for columns (a few panels of weights):
+            for row of the block:
+                for places (a few of a row):
+                    sums = 0                                         # in registers
+                    for tap:  for pair of channels:
+                        for place:  for panel:  sums += dot2(x.taken[place + tap, pair], packed[panel, tap, pair])
+                    y[row, places, columns] = sums ...               # with what follows element by element: bias, scales, bytes
+
+A product of matrices has rows only, which tasks share; where they are few, tasks share the panels.
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from ... import te
+from ...codegen.machine import RegisterTile, register_tiles
+from ...ir.expr import IterVar
+from ...schedule import Stage
+from ...te.operation import Operation
+from ...te.shape import constant_extent
+from ..operations import loads_of
+from .gemm_plan import ASSUMED, TASKS
+from .injective import worth_threads
+from .operands import source
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["integer_dots"]
+
+PANEL, PAIR = 16, 2
+FEW = 4
+"""Pairs of channels up to which their loop is written out."""
+
+
+def integer_dots(group: Group) -> None:
+    """The rule."""
+    s, anchor = group.s, group.anchor
+    parts: dict[str, Operation] = {part.tag.removeprefix("integer_dots."): part for part in group.parts}
+    group.inline_cheap_heads()
+    _take(group, parts["x"])
+    summed = parts["sums"]
+    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *summed.reduce_axis)):
+        return
+    if group.output is not anchor:
+        s[anchor].compute_inline()
+    tile = _tile(group)
+    stage = s[group.output]
+    *outer, i, j = stage.op.axis
+    places, i = stage.split(i, factor=tile.rows)
+    columns, j = stage.split(j, factor=tile.columns)
+    if outer:
+        *outer, row = outer
+        rows, row = stage.split(row, factor=_block(group, summed))
+        some, inner = (*outer, rows), (row, places)
+    else:
+        rows, places = stage.split(places, factor=_row_tiles(group, tile))
+        some, inner = (rows,), (places,)
+    stage.reorder(*some, columns, *inner, i, j)
+    task = stage.fuse(*some, columns)
+    if worth_threads((*anchor.axis, *summed.reduce_axis), 1):
+        stage.parallel(task)
+    stage.vectorize(j)
+    _sums(s[summed], stage, places, loads_of(summed)[1].dtype == "int8")
+
+
+def _sums(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: bool) -> None:
+    """The tile, within the loop `at` of the output."""
+    sums.set_scope("local")
+    sums.compute_at(stage, at)
+    *outer, i, panel, lane = sums.op.axis
+    *taps, c = sums.op.reduce_axis
+    few = (constant_extent(c) or ASSUMED) <= FEW * PAIR
+    c, pair = sums.split(c, factor=PAIR)
+    sums.reorder(*outer, *taps, c, i, panel, lane, pair)
+    for axis in (*([c] if few else []), i, panel):
+        sums.unroll(axis)
+    sums.tensorize(lane, te.intrinsics.get("x86.dot_i16i8_16x2" if bytes_of_weights else "x86.dot_i16_16x2"))
+
+
+def _tile(group: Group) -> RegisterTile:
+    """The one with most products for each load, its rows so that all tiles of a row of places have about as many."""
+    machine = group.machine
+    *_, m, n = (constant_extent(axis) or ASSUMED for axis in group.anchor.axis)
+    vectors = max(PANEL // machine.lanes(32), 1)
+    best = next((tile for tile in register_tiles(machine, 32) if tile.vectors % vectors == 0), None)
+    best = best or RegisterTile(max(machine.registers // vectors - 2, 1), vectors, PANEL)
+    panels = min(best.vectors // vectors, ceil(n / PANEL))
+    rows = ceil(m / ceil(m / max((machine.registers - panels * vectors - 1) // (panels * vectors), 1)))
+    return RegisterTile(rows, panels * vectors, panels * PANEL)
+
+
+def _block(group: Group, summed: Operation) -> int:
+    """How many rows of an image a task has: what they read stays in the second cache, and all threads have some."""
+    *outer, row, _, _ = group.anchor.axis
+    extent = constant_extent(row) or ASSUMED
+    *_, places, channels = (constant_extent(axis) or ASSUMED for axis in source(loads_of(summed)[0]).op.axis)
+    fits = max(group.machine.l2 // 2 // (places * channels * PAIR), 1)
+    images = prod(constant_extent(axis) or 1 for axis in outer)
+    return max(min(fits, extent, ceil(extent * images / group.machine.cores)), 1)
+
+
+def _row_tiles(group: Group, tile: RegisterTile) -> int:
+    """How many tiles of rows a task of a product of matrices has."""
+    m, n = (constant_extent(axis) or ASSUMED for axis in group.anchor.axis)
+    tiles, columns = ceil(m / tile.rows), ceil(n / tile.columns)
+    return max(ceil(tiles / max(ceil(group.machine.cores * TASKS / columns), 1)), 1)
+
+
+def _take(group: Group, op: Operation) -> None:
+    """x once for all tasks."""
+    stage = group.s[op]
+    *outer, k = stage.op.axis
+    if worth_threads(stage.op.axis, 1) and outer:
+        stage.parallel(stage.fuse(*outer[:-1]) if len(outer) > 1 else outer[0])
+    _, k = stage.split(k, factor=group.machine.vector_bytes // PAIR)
+    stage.vectorize(k)

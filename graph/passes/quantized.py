@@ -1,0 +1,223 @@
+"""Convolutions and products of what was dequantised, in whole numbers.
+
+    input q: uint8[2, 3]
+    param s: float32[] = (0.5)
+    param z: uint8[] = (128)
+    param w: int8[3, 2] = (1, 2, 3, 4, 5, 6)
+    param t: float32[] = (0.25)
+    param u: float32[] = (2.0)
+    x: float32[2, 3] = dequantize(q, s, z, dtype="float32")
+    v: float32[3, 2] = dequantize(w, t, dtype="float32")
+    a: float32[2, 2] = matmul(x, v, transpose_a=false, transpose_b=false)
+    b: float32[2, 2] = relu(a)
+    y: uint8[2, 2] = quantize(b, u, z, dtype="uint8")
+    output y
+
+becomes
+
+    input q: uint8[2, 3]
+    param z: uint8[] = (128)
+    param w: int8[3, 2] = (1, 2, 3, 4, 5, 6)
+    param v14: float32[] = (0.0625)
+    param v18: float32[] = (128.0)
+    v8: int32[2, 2] = integer_matmul(q, w, z)
+    v13: float32[2, 2] = cast(v8, dtype="float32")
+    v15: float32[2, 2] = multiply(v13, v14)
+    v16: float32[2, 2] = relu(v15)
+    v17: float32[2, 2] = nearbyint(v16)
+    v19: float32[2, 2] = add(v17, v18)
+    v20: float32[2, 2] = clip(v19, low=0.0, high=255.0)
+    y: uint8[2, 2] = cast(v20, dtype="uint8")
+    output y
+
+Sums of products of bytes are exact, and what a step of them is worth, s * t, is multiplied once: where a number is quantised again
+at once, by s * t / u, as ONNX's QLinearConv and QLinearMatMul have it. The model as it is written rounds each product and each sum
+in float32: bytes come out one step off where a value lies near a half, and with the bits of those operators. Biases that are quantised
+by s * t are added as whole numbers. Poolings, and what moves elements, are done with bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..node import Node, Parts
+from ..types import array_dtype
+from .rewriter import Rewriter, rewritten
+from .row import GraphPass
+
+__all__ = ["QUANTIZED"]
+
+_BYTES = ("int8", "uint8")
+_MOVES = ("reshape", "transpose", "slice")
+_SAME = 1e-5
+"""How far, relatively, the scale of a bias may be from that of what it is added to: converters compute it in either order."""
+
+
+def _visit(r: Rewriter, node: Node) -> str | None:
+    visit = _VISITS.get(node.operator)
+    return visit(r, node) if visit is not None else None
+
+
+def _conv(r: Rewriter, node: Node) -> str | None:
+    x, w = (r.maker(name, "dequantize") for name in node.inputs[:2])
+    if x is None or w is None or not _is_plain(r, x) or not _are_weights(r, w, 0):
+        return None
+    rank = len(node.types[0].shape)
+    last = r.node("transpose", x.inputs[0], axes=(0, *range(2, rank), 1))
+    how: dict[str, Any] = {name: node.attributes[name] for name in ("stride", "padding", "dilation", "groups")}
+    sums = r.node("integer_conv", last, w.inputs[0], _zero(r, x), _zero(r, w), **how)
+    step = _step(r, x, w)
+    if len(node.inputs) > 2:
+        value = _with_bias(r, sums, step, node.inputs[2])
+    else:
+        value = _scaled(r, sums, step)
+    return r.node("transpose", value, outputs=node.outputs, axes=(0, rank - 1, *range(1, rank - 1)))
+
+
+def _matmul(r: Rewriter, node: Node) -> str | None:
+    x, w = (r.maker(name, "dequantize") for name in node.inputs)
+    flipped = bool(node.attributes["transpose_b"])
+    if x is None or w is None or node.attributes["transpose_a"] or len(x.types[0].shape) < 2 or len(w.types[0].shape) != 2 \
+            or not _is_plain(r, x) or not _are_weights(r, w, 0 if flipped else 1):
+        return None
+    weights = r.node("transpose", w.inputs[0], axes=(1, 0)) if flipped else w.inputs[0]
+    sums = r.node("integer_matmul", x.inputs[0], weights, _zero(r, x), _zero(r, w))
+    return _scaled(r, sums, _step(r, x, w), node.outputs)
+
+
+def _is_plain(r: Rewriter, node: Node) -> bool:
+    """Whether bytes were dequantised by one scale that is known."""
+    known = [name for name in node.inputs[1:] if name]
+    return node.types[0].dtype == "float32" and r.type(node.inputs[0]).dtype in _BYTES and all(map(r.is_known, known)) and all(
+        r.known(name).size == 1 for name in known)
+
+
+def _are_weights(r: Rewriter, node: Node, channel: int) -> bool:
+    """Whether bytes were dequantised by scales that are known, one for all or one for each channel of this dimension."""
+    shape = node.types[0].shape
+    known = [name for name in node.inputs[1:] if name]
+    return node.types[0].dtype == "float32" and r.type(node.inputs[0]).dtype in _BYTES and all(map(r.is_known, known)) and all(
+        r.known(name).size == 1 or r.known(name).shape == tuple(
+            extent if at == channel else 1 for at, extent in enumerate(shape))[len(shape) - r.known(name).ndim:] for name in known)
+
+
+def _zero(r: Rewriter, node: Node) -> str:
+    """The zero point of what was dequantised, one number or one dimension; none where it is 0."""
+    if len(node.inputs) < 3 or not node.inputs[2] or not r.known(node.inputs[2]).any():
+        return ""
+    return r.constant(_flat(r.known(node.inputs[2])))
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    return array.reshape(() if array.size == 1 else -1)
+
+
+def _step(r: Rewriter, x: Node, w: Node) -> NDArray[Any]:
+    """What a step of sums is worth, in float32."""
+    return np.asarray(_flat(r.known(x.inputs[1])) * _flat(r.known(w.inputs[1])), np.float32)
+
+
+def _scaled(r: Rewriter, sums: str, step: NDArray[Any], outputs: Sequence[str] = ()) -> str:
+    return r.node("multiply", r.node("cast", sums, dtype="float32"), r.constant(step), outputs=outputs)
+
+
+def _with_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: Sequence[str] = ()) -> str:
+    """Sums times their step, plus a bias along the last dimension: as whole numbers where it was quantised by that step."""
+    b = r.maker(bias, "dequantize")
+    if b is not None and r.type(b.inputs[0]).dtype == "int32" and not _zero_of_bias(r, b) and r.is_known(b.inputs[1]) and \
+            np.allclose(_flat(r.known(b.inputs[1])), step, rtol=_SAME, atol=0):
+        return _scaled(r, r.node("add", sums, b.inputs[0]), step, outputs)
+    return r.node("add", _scaled(r, sums, step), bias, outputs=outputs)
+
+
+def _zero_of_bias(r: Rewriter, b: Node) -> bool:
+    """Whether a bias has a zero point other than 0."""
+    return len(b.inputs) > 2 and bool(b.inputs[2]) and (not r.is_known(b.inputs[2]) or bool(r.known(b.inputs[2]).any()))
+
+
+def _add(r: Rewriter, node: Node) -> str | None:
+    """A bias of a product."""
+    for value, bias in (node.inputs, node.inputs[::-1]):
+        found = _sums(r, value)
+        b = r.maker(bias, "dequantize")
+        if found is not None and b is not None and len(b.types[0].shape) == 1 and r.type(value) == node.types[0]:
+            return _with_bias(r, *found, bias, node.outputs)
+    return None
+
+
+def _sums(r: Rewriter, value: str) -> tuple[str, NDArray[Any]] | None:
+    """The sums that a value is, times a step that is known."""
+    product = r.sole(value, "multiply")
+    if product is None or not r.is_known(product.inputs[1]):
+        return None
+    whole = r.maker(product.inputs[0], "cast")
+    if whole is None or r.maker(whole.inputs[0], "add", "integer_conv", "integer_matmul") is None \
+            or r.type(whole.inputs[0]).dtype != "int32":
+        return None
+    return whole.inputs[0], r.known(product.inputs[1])
+
+
+def _quantize(r: Rewriter, node: Node) -> str | None:
+    x, *how = node.inputs
+    if not all(map(r.is_known, how)):
+        return None
+    below = r.maker(x, "dequantize")
+    if below is not None and r.type(below.inputs[0]) == node.types[0] and len(below.inputs) == len(node.inputs) and all(
+            r.is_known(ours) and np.array_equal(r.known(ours), r.known(theirs))
+            for ours, theirs in zip(below.inputs[1:], how, strict=True)) and (r.known(how[0]) > 0).all():
+        return below.inputs[0]
+    if any(r.known(name).size != 1 for name in how) or node.types[0].dtype not in _BYTES or r.known(how[0]).reshape(()) <= 0:
+        return None
+    return _requantized(r, node)
+
+
+def _requantized(r: Rewriter, node: Node) -> str | None:
+    """Sums that are quantised again, perhaps moved and cut off at 0 before that, by one factor."""
+    value, between = node.inputs[0], list[Node]()
+    while (found := _sums(r, value)) is None:
+        step = r.sole(value, "relu", "transpose", "reshape")
+        if step is None:
+            return None
+        between.insert(0, step)
+        value = step.inputs[0]
+    sums, step = found
+    scale = np.asarray(r.known(node.inputs[1]).reshape(()), np.float32)
+    value = r.node("multiply", r.node("cast", sums, dtype="float32"), r.constant(np.asarray(step / scale, np.float32)))
+    if any(one.operator == "relu" for one in between):
+        value = r.node("relu", value)
+    value = r.node("nearbyint", value)
+    if len(node.inputs) > 2 and r.known(node.inputs[2]).any():
+        value = r.node("add", value, r.constant(r.known(node.inputs[2]).reshape(()).astype(np.float32)))
+    bounds = np.iinfo(array_dtype(node.types[0].dtype))
+    value = r.node("clip", value, low=float(bounds.min), high=float(bounds.max))
+    moves = [one for one in between if one.operator != "relu"]
+    value = r.node("cast", value, dtype=node.types[0].dtype, outputs=() if moves else node.outputs)
+    for one in moves:
+        value = r.like(one, value, outputs=node.outputs if one is moves[-1] else ())
+    return value
+
+
+def _of_bytes(r: Rewriter, node: Node) -> str | None:
+    """What gives some of the elements that it takes does so with bytes, where a greater byte is a greater number."""
+    below = r.maker(node.inputs[0], "dequantize")
+    if below is None or len(node.inputs) != 1 or not _is_plain(r, below) or r.known(below.inputs[1]).reshape(()) <= 0:
+        return None
+    how = [r.constant(r.known(name).reshape(())) if name else "" for name in below.inputs[1:]]
+    return r.node("dequantize", r.like(node, below.inputs[0]), *how, outputs=node.outputs, dtype="float32")
+
+
+_VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
+    "conv": _conv, "matmul": _matmul, "add": _add, "quantize": _quantize, **dict.fromkeys((*_MOVES, "max_pool"), _of_bytes),
+}
+
+
+def _quantized(g: Parts) -> Parts:
+    return rewritten(g, _visit)
+
+
+QUANTIZED = GraphPass("quantized", "convolutions and products of dequantised bytes are done in whole numbers", "rounds", _quantized,
+                      __doc__)

@@ -1,0 +1,88 @@
+"""Models of dequantised bytes, in whole numbers: bytes of the integer operators, one step at most from the floats as written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.graph import Builder
+
+RNG = np.random.default_rng(5)
+
+
+class Model(Builder):
+    """A graph of which values are quantised and dequantised again."""
+
+    def known(self, value: Any, dtype: str) -> str:
+        return self.param(f"p{len(self.types)}", np.asarray(value, dtype))
+
+    def bytes_of(self, x: str, scale: float, zero: int) -> str:
+        how = self.known(scale, "float32"), self.known(zero, "uint8")
+        return self.node("dequantize", self.node("quantize", x, *how, dtype="uint8"), *how)
+
+    def weights(self, *shape: int, axis: int = 0) -> tuple[str, np.ndarray]:
+        """int8 weights with a scale for each channel, and the scales."""
+        scales = RNG.uniform(0.01, 0.02, shape[axis]).astype("float32")
+        spread = self.known(scales.reshape([-1 if at == axis else 1 for at in range(len(shape))]), "float32")
+        return self.node("dequantize", self.known(RNG.integers(-127, 128, shape), "int8"), spread), scales
+
+    def bias(self, step: np.ndarray) -> str:
+        return self.node("dequantize", self.known(RNG.integers(-900, 900, step.shape), "int32"), self.known(step, "float32"))
+
+
+def network() -> tw.graph.Graph:
+    """A convolution, a pool, a convolution beside which its input is added, and a product: as converters to ONNX write them."""
+    b = Model("network")
+    x = b.bytes_of(b.input("x", (1, 3, 9, 8)), 0.02, 113)
+    w, scales = b.weights(17, 3, 3, 3)
+    first = b.node("conv", x, w, b.bias(scales * np.float32(0.02)), stride=(2, 1), padding=(1, 1, 1, 1))
+    x = b.bytes_of(b.node("relu", first), 0.03, 0)
+    x = b.bytes_of(b.node("max_pool", x, kernel=(2, 2)), 0.03, 0)
+    w, _ = b.weights(17, 17, 1, 1)
+    second = b.bytes_of(b.node("conv", x, w), 0.05, 120)
+    x = b.bytes_of(b.node("add", second, x), 0.06, 100)
+    w, scales = b.weights(5, 17 * 28, axis=0)
+    product = b.node("matmul", b.node("reshape", x, shape=(1, 17 * 28)), w, transpose_b=True)
+    b.output("y", b.bytes_of(b.node("add", product, b.bias(scales * np.float32(0.06))), 0.2, 128))
+    return b.graph()
+
+
+def test_what_multiplies_bytes_does_so_in_whole_numbers() -> None:
+    g = network()
+    after = g.transform("quantized", "dead", "moves", "sinks", "common", "folded")
+    operators = [node.operator for node in after.nodes]
+    assert [name for name in operators if name in ("conv", "matmul", "integer_conv", "integer_matmul")] == [
+        "integer_conv", "integer_conv", "integer_matmul"]
+    assert after.outputs == g.outputs and all(array.dtype != "float32" or array.size <= 17 for array in after.params.values())
+    pool = next(node for node in after.nodes if node.operator == "max_pool")
+    assert pool.types[0].dtype == "uint8" and pool.types[0].shape[-1] == 17, "channels last, so that nothing is turned between"
+
+
+def test_bytes_are_those_of_the_operators_or_one_step_off_the_floats() -> None:
+    g = network()
+    x = RNG.standard_normal((1, 3, 9, 8)).astype("float32")
+    built, (floats,), (whole,) = tw.build(g)(x), g.run(x), g.transform("quantized").run(x)
+    assert np.array_equal(built, whole)
+    assert np.abs(whole - floats).max() / np.float32(0.2) < 1.001
+
+
+@pytest.mark.parametrize("spoiled", ["a scale that comes as an input", "weights of floats", "another scale at each row"])
+def test_what_is_no_product_of_bytes_by_known_scales_stays(spoiled: str) -> None:
+    b = Model()
+    by_row = b.known(np.full((3, 1), 0.5) if "row" in spoiled else 0.5, "float32")
+    scale = b.input("s", ()) if spoiled.startswith("a scale") else by_row
+    x = b.node("dequantize", b.input("x", (3, 4), "int8"), scale)
+    w = b.known(RNG.standard_normal((4, 2)), "float32") if "weights" in spoiled else b.weights(4, 2, axis=1)[0]
+    b.output("y", b.node("matmul", x, w))
+    assert "integer_matmul" not in str(b.graph().transform("quantized"))
+
+
+def test_quantising_what_was_just_dequantised_is_left_out() -> None:
+    b = Model()
+    b.output("y", b.node("quantize", b.bytes_of(b.input("x", (5,)), 0.1, 3), "p1", "p2", dtype="uint8"))
+    assert [node.operator for node in b.graph().transform("quantized").nodes] == ["quantize"]
+    b = Model()
+    b.output("y", b.node("quantize", b.bytes_of(b.input("x", (5,)), 0.1, 3), "p1", b.known(4, "uint8"), dtype="uint8"))
+    assert len(b.graph().transform("quantized").nodes) == 3

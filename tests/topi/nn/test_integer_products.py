@@ -1,0 +1,48 @@
+"""Products and convolutions of bytes: exact, whatever the zero points, and in vectors of pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te, topi
+
+
+def drawn(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    return [random.integers(0, 256, shape).astype("uint8") if at == 0 else random.integers(-128, 128, shape).astype("int8")
+            for at, shape in enumerate(shapes)]
+
+
+def test_a_product_is_exact_at_the_ends_of_the_range() -> None:
+    x, w = drawn(0, (5, 67), (67, 33))
+    x[0], w[:, 0] = 255, -128
+    zero, zeros = np.asarray(0, "uint8"), np.arange(-16, 17).astype("int8")
+    args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w, zero, zeros), "xwzv", strict=True)]
+    found = np.zeros((5, 33), "int32")
+    kernel = tw.build([*args, topi.nn.integer_matmul(*args)])
+    kernel(x, w, zero, zeros, found)
+    np.testing.assert_array_equal(found, x.astype("int32") @ (w.astype("int32") - zeros))
+
+
+def test_a_convolution_of_any_form_is_exact() -> None:
+    x, w = drawn(1, (2, 7, 6, 5), (18, 5, 3, 2))
+    zero = np.asarray(100, "uint8")
+    args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w, zero), "xwz", strict=True)]
+    y = topi.nn.integer_conv(*args, stride=(2, 1), padding=(1, 0, 2, 1), dilation=(1, 2))
+    padded = np.pad(x.astype("int32") - 100, [(0, 0), (1, 2), (0, 1), (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::2, :, :, :, ::2]
+    expected = np.einsum("nyxcrs,ocrs->nyxo", windows, w.astype("int32"))
+    found = np.zeros(expected.shape, "int32")
+    kernel = tw.build([*args, y])
+    kernel(x, w, zero, found)
+    np.testing.assert_array_equal(found, expected)
+    assert "vpmaddwd" in tw.build([*args, y], target="llvm -mcpu=haswell").source("asm")
+
+
+def test_what_is_no_byte_is_refused() -> None:
+    x, w = te.placeholder((3, 4), "int16", "x"), te.placeholder((4, 3), "int8", "w")
+    with pytest.raises(tw.TensorExpressionError, match=r"TW0198: topi.nn.integer_matmul cannot take .*x"):
+        topi.nn.integer_matmul(x, w)
+    with pytest.raises(tw.TensorExpressionError, match=r"TW0198: topi.nn.integer_matmul cannot multiply"):
+        topi.nn.integer_matmul(te.placeholder((3, 5), "int8"), w)

@@ -1,0 +1,248 @@
+"""Products and convolutions of bytes in whole numbers, exactly: ONNX's MatMulInteger and ConvInteger, and the sums of its
+QLinearMatMul and QLinearConv.
+
+    sums[i, n]       = sum over k of     (x[i, k] - x_zero) * (w[k, n] - w_zero[n])
+    sums[b, i, j, o] = sum over r, s, c
+                                         (x[b, i * stride + r - top, j * stride + s - left, c] - x_zero) * (w[o, c, r, s] - w_zero[o])
+
+Differences of bytes fit into 16 bits, and of those one instruction multiplies pairs and adds them up in 32: `taken` is x like
+that, with zeros where it is padded, and `packed` are panels of 16 columns of w, two terms of a column side by side.
+
+    packed[n // 16, k // 2, n % 16, k % 2] = w[k, n] - w_zero[n]             # bytes, where there is no w_zero
+
+Convolutions have their channels last, so that the terms of a sum lie side by side; for other layouts, transpose bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IterVar
+from ...ir.ops import ceildiv, is_const
+from ...te.shape import same_extent
+from ...te.tensor import Tensor, tensor_text
+from ..checks import divides, tensor
+from .convolutions import check_channels, check_rank, tap_count
+from .errors import BadQuantised
+from .window import each_side, numbers_for, out_extent
+
+__all__ = ["integer_conv", "integer_matmul"]
+
+PANEL = 16
+PAIR = 2
+_BYTES = ("int8", "uint8")
+_Element = tuple[Expr, list[Expr]]
+"""A value, and the conditions under which there is one; 0 else."""
+
+
+def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None) -> Tensor:
+    """x (m, k) times w (k, n), both int8 or uint8, in int32, which wraps: (m, n).
+
+    x_zero: what x has for 0, a tensor of x's dtype without dimensions; w_zero: likewise, or one for each column. Raises
+    BadQuantised (TW0198).
+    """
+    _check_bytes("topi.nn.integer_matmul", x, w)
+    if x.ndim != 2 or w.ndim != 2 or not same_extent(x.shape[1], w.shape[0]):
+        raise _bad(f"topi.nn.integer_matmul cannot multiply {tensor_text(x)} and {tensor_text(w)}", x,
+                   "matrices (m, k) and (k, n) are asked for", "topi.transpose and topi.reshape give them that shape")
+    (m, depth), outs = x.shape, w.shape[1]
+    even = ceildiv(depth, PAIR) * PAIR
+
+    def inside(k: Expr) -> list[Expr]:
+        return [] if divides(depth, PAIR) else [k < depth]
+
+    taken = _taken((m, even), lambda at: (x[at], inside(at[1])), x_zero)
+    packed = _packed(outs, even, lambda n, k: (w[k, n], inside(k)), w, w_zero)
+    k = te.reduce_axis((0, even), name="k")
+    return _dots((m,), outs, packed, lambda at: taken[(*at, k)], k, [k])
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Of a convolution, for each dimension of an image: how far windows move, their taps and how far these lie apart, the padding
+    before and after, the taps' axes."""
+
+    stride: list[int]
+    taps: list[int]
+    dilation: list[int]
+    low: list[int]
+    high: list[int]
+    axes: list[IterVar]
+
+    @staticmethod
+    def of(w: Tensor, stride: Any, padding: Any, dilation: Any) -> _Windows:
+        """Those of a kernel. Raises BadWindow (TW0190)."""
+        rank = w.ndim - 2
+        taps, spread = [tap_count(extent) for extent in w.shape[2:]], numbers_for(dilation, rank, "dilation")
+        low, high = each_side(padding, [(count - 1) * by + 1 for count, by in zip(taps, spread, strict=True)])
+        axes = [te.reduce_axis((0, count), name=f"r{name}") for name, count in zip("dhw"[3 - rank:], taps, strict=True)]
+        return _Windows(numbers_for(stride, rank, "stride"), taps, spread, low, high, axes)
+
+    def results(self, extents: Sequence[Expr]) -> list[Expr]:
+        """How many windows there are in an image of these extents. Raises BadWindow (TW0190)."""
+        names = ("depth", "height", "width")[3 - len(extents):]
+        return [out_extent(extent, low, high, (taps - 1) * by + 1, step, name) for extent, low, high, taps, by, step, name in
+                zip(extents, self.low, self.high, self.taps, self.dilation, self.stride, names, strict=True)]
+
+    def padded(self, extents: Sequence[Expr]) -> list[Expr]:
+        """The extents of an image with its padding."""
+        return [extent + low + high for extent, low, high in zip(extents, self.low, self.high, strict=True)]
+
+    def source(self, at: Sequence[Expr], extents: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+        """Which element of an image a place in the padded one is, and where there is one."""
+        there = [index - low for index, low in zip(at, self.low, strict=True)]
+        inside = [guard for index, low, high, extent in zip(there, self.low, self.high, extents, strict=True)
+                  for guard in (*([index >= 0] if low else []), *([index < extent] if high else []))]
+        return there, inside
+
+    def read(self, at: Sequence[Expr]) -> list[Expr]:
+        """Where the window of a result reads the padded image, at the taps' axes."""
+        return [index * step + tap * by for index, step, tap, by in zip(at, self.stride, self.axes, self.dilation, strict=True)]
+
+    def tap(self, number: Expr) -> list[Expr]:
+        """A tap by its number."""
+        place: list[Expr] = []
+        for count in reversed(self.taps):
+            place, number = [te.indexmod(number, count), *place], te.indexdiv(number, count)
+        return place
+
+    @property
+    def number(self) -> Expr:
+        """The number of the tap at the axes."""
+        number: Expr = self.axes[0]
+        for axis, count in zip(self.axes[1:], self.taps[1:], strict=True):
+            number = number * count + axis
+        return number
+
+
+def integer_conv(
+    x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Tensor:
+    """The convolution of x (N, ..., C) by w (O, C / groups, ...), both int8 or uint8, in int32, which wraps: (N, ..., O).
+
+    x is padded by its zero. x_zero, w_zero: as integer_matmul takes them, one for each of the O where they are several. stride,
+    padding, dilation: as topi.nn.conv2d takes them, for one dimension to three. Raises BadQuantised (TW0198), BadConvolution
+    (TW0191), BadWindow (TW0190).
+    """
+    _check_bytes("topi.nn.integer_conv", x, w)
+    check_rank(w, x.ndim, "kernel")
+    check_channels(x, x.shape[-1], w, w.shape[1], w.shape[0], groups)
+    windows, extents, channels = _Windows.of(w, stride, padding, dilation), x.shape[1:-1], w.shape[1]
+    outer = (x.shape[0], *windows.results(extents))
+    even = ceildiv(channels, PAIR) * PAIR
+    missing = groups == 1 and not divides(channels, PAIR)
+
+    def element(at: Sequence[Expr]) -> _Element:
+        there, inside = windows.source(at[1:-1], extents)
+        return x[(at[0], *there, at[-1])], [*inside, *([at[-1] < channels] if missing else [])]
+
+    taken = _taken((x.shape[0], *windows.padded(extents), even if groups == 1 else x.shape[-1]), element, x_zero)
+    if groups > 1:
+        return _grouped(taken, w, w_zero, outer, groups, windows)
+    c = te.reduce_axis((0, even), name="rc")
+
+    def weight(o: Expr, k: Expr) -> _Element:
+        channel = te.indexmod(k, even)
+        return w[(o, channel, *windows.tap(te.indexdiv(k, even)))], [channel < channels] if missing else []
+
+    packed = _packed(w.shape[0], prod(windows.taps) * even, weight, w, w_zero)
+    return _dots(outer, w.shape[0], packed, lambda at: taken[(at[0], *windows.read(at[1:]), c)], windows.number * even + c,
+                 [*windows.axes, c])
+
+
+def _taken(shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element], zero: Tensor | None) -> Tensor:
+    """x in 16 bits, less its zero."""
+    def value(*at: Expr) -> Expr:
+        inner, inside = element(at)
+        wide: Expr = inner.astype("int16")
+        moved = wide - zero(*[0] * zero.ndim).astype("int16") if zero is not None else wide
+        return te.if_then_else(te.all(*inside), moved, te.const(0, "int16")) if inside else moved
+
+    taken: Tensor = te.compute(shape, value, name="integer_dots.x", tag="integer_dots.x")
+    return taken
+
+
+def _packed(outs: Any, depth: Any, element: Callable[[Expr, Expr], _Element], w: Tensor, zero: Tensor | None) -> Tensor:
+    """w in panels. element: the weight of a column at a term of its sum."""
+    kind = "int8" if zero is None and w.dtype == "int8" else "int16"
+
+    def value(p: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
+        n = p * PANEL + i
+        inner, inside = element(n, q * PAIR + t)
+        moved = _less_zero(inner, zero, n, kind)
+        inside = [*inside, *([] if divides(outs, PANEL) else [n < outs])]
+        return te.if_then_else(te.all(*inside), moved, te.const(0, kind)) if inside else moved
+
+    packed: Tensor = te.compute((ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR), value, name=f"{w.name}.packed",
+                                tag="pack_dots")
+    return packed
+
+
+def _less_zero(weight: Expr, zero: Tensor | None, channel: Expr, kind: str) -> Expr:
+    """A weight less its zero, which may be one for each channel."""
+    wide: Expr = weight.astype(kind)
+    if zero is None:
+        return wide
+    many = zero.ndim and not is_const(zero.shape[0], 1)
+    return wide - zero(*([channel] if many else [0] * zero.ndim)).astype(kind)
+
+
+def _dots(outer: tuple[Any, ...], outs: Any, packed: Tensor, term: Callable[[Sequence[Expr]], Expr], number: Expr,
+          summed: list[IterVar]) -> Tensor:
+    """term: what is multiplied at a place of the result; number: which term of the sum it is."""
+    def element(*at: Expr) -> Expr:
+        weight = packed[at[-2], te.indexdiv(number, PAIR), at[-1], te.indexmod(number, PAIR)]
+        return te.sum(term(at[:-2]).astype("int32") * weight.astype("int32"), axis=summed)
+
+    sums = te.compute((*outer, packed.shape[0], PANEL), element, name="integer_dots.sums", tag="integer_dots.sums")
+
+    def result(*at: Expr) -> Expr:
+        return sums[(*at[:-1], at[-1] // PANEL, at[-1] % PANEL)]
+
+    dots: Tensor = te.compute((*outer, outs), result, name="integer_dots", tag="integer_dots")
+    return dots
+
+
+def _grouped(taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], groups: int, windows: _Windows) -> Tensor:
+    """Each group of channels for itself: with a channel each, element by element along the channels."""
+    each, outs = w.shape[1], tap_count(w.shape[0]) // groups
+    c = te.reduce_axis((0, each), name="rc")
+
+    def element(*at: Expr) -> Expr:
+        weight = _less_zero(w[(at[-1], c, *windows.axes)], w_zero, at[-1], "int32")
+        value = taken[(at[0], *windows.read(at[1:-1]), te.indexdiv(at[-1], outs) * each + c)]
+        return te.sum(value.astype("int32") * weight, axis=[*windows.axes, c])
+
+    def turned(*at: Expr) -> Expr:
+        return _less_zero(w[(at[-1], 0, *at[:-1])], w_zero, at[-1], "int16")
+
+    if outs > 1 or not is_const(each, 1) or len(windows.taps) != 2:
+        grouped: Tensor = te.compute((*outer, w.shape[0]), element, name="integer_conv")
+        return grouped
+    last = te.compute((*windows.taps, w.shape[0]), turned, name=f"{w.name}.turned", tag="injective")
+
+    def alone(*at: Expr) -> Expr:
+        value, weight = taken[(at[0], *windows.read(at[1:-1]), at[-1])], last[(*windows.axes, at[-1])]
+        return te.sum(value.astype("int32") * weight.astype("int32"), axis=windows.axes)
+
+    depthwise: Tensor = te.compute((*outer, w.shape[0]), alone, name="integer_conv", tag="depthwise_conv2d_nhwc",
+                                   attrs={"stride": tuple(windows.stride), "tile": 1})
+    return depthwise
+
+
+def _check_bytes(who: str, *operands: Tensor) -> None:
+    for operand in operands:
+        tensor(operand, who)
+        if operand.dtype not in _BYTES:
+            raise _bad(f"{who} cannot take {tensor_text(operand)}", operand, "it multiplies int8 and uint8",
+                       "topi.nn.quantize makes bytes of floats")
+
+
+def _bad(what: str, operand: Tensor, reason: str, fix: str) -> BadQuantised:
+    return BadQuantised(what, reason=reason, declared=operand.source, called=user_source(), fix=fix)
