@@ -30,10 +30,10 @@ becomes
     y: uint8[2, 2] = cast(v20, dtype="uint8")
     output y
 
-Sums of products of bytes are exact, and what a step of them is worth, s * t, is multiplied once: where a number is quantised again
-at once, by s * t / u, as ONNX's QLinearConv and QLinearMatMul have it. The model as it is written rounds each product and each sum
-in float32: bytes come out one step off where a value lies near a half, and with the bits of those operators. Biases that are quantised
-by s * t are added as whole numbers. Poolings, and what moves elements, are done with bytes.
+Sums of products of bytes are exact, and what a step of them is worth, s * t, is multiplied once: where a number is quantised
+again at once, by s * t / u, as ONNX's QLinearConv and QLinearMatMul have it. The model as it is written rounds each product and
+each sum in float32: bytes come out one step off where a value lies near a half, and with the bits of those operators. Biases
+that are quantised by s * t are added as whole numbers. Poolings, and what moves elements, are done with bytes.
 """
 
 from __future__ import annotations

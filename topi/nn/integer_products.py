@@ -3,7 +3,7 @@ QLinearMatMul and QLinearConv.
 
     sums[i, n]       = sum over k of     (x[i, k] - x_zero) * (w[k, n] - w_zero[n])
     sums[b, i, j, o] = sum over r, s, c
-                                         (x[b, i * stride + r - top, j * stride + s - left, c] - x_zero) * (w[o, c, r, s] - w_zero[o])
+                                       (x[b, i * stride + r - top, j * stride + s - left, c] - x_zero) * (w[o, c, r, s] - w_zero[o])
 
 Differences of bytes fit into 16 bits, and of those one instruction multiplies pairs and adds them up in 32: `taken` is x like
 that, with zeros where it is padded, and `packed` are panels of 16 columns of w, two terms of a column side by side.
