@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..topi.lazy import lazily
 
 if TYPE_CHECKING:
-    from .measure import Failure
+    from .outcome import Failure
     from .records import Database
     from .task import Key, Task
     from .templates import Template, get_config, template
@@ -25,7 +25,7 @@ __all__ = ["Best", "Database", "Failure", "Key", "Result", "Task", "Template", "
 
 _HOMES = {
     "Best": "tuner", "Result": "tuner", "best": "tuner", "tune": "tuner", "Database": "records", "Trial": "trial", "Key": "task",
-    "Task": "task", "Template": "templates", "get_config": "templates", "template": "templates", "Failure": "measure",
+    "Task": "task", "Template": "templates", "get_config": "templates", "template": "templates", "Failure": "outcome",
 }
 
 

@@ -23,9 +23,10 @@ from ..schedule.lowering.lower import lower
 from ..te import Tensor
 from ..untrusted import printable
 from .errors import DatabaseBusy, NoRecord, RecordDoesNotFit, WorkerFailed, WrongRecord
-from .measure import Failure, Limits, Measurer
+from .measure import Measurer
+from .outcome import Failure, Limits
 from .records import Database
-from .task import Task
+from .task import Task, machine_text
 from .trial import Trial
 
 __all__ = ["best_schedule", "best_trial", "find_schedule"]
@@ -55,7 +56,8 @@ def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple
 
 def best_trial(task: Task, database: Database) -> Trial:
     """The trial of best_schedule. Raises NoRecord (TW0633), RecordDoesNotFit (TW0636), WrongRecord (TW0637)."""
-    unchecked, best = database.candidates(task.key, _AT_ONCE)
+    elsewhere = task.key.machine != machine_text() or not task.target.runs_here
+    unchecked, best = ([], _best_elsewhere(task, database)) if elsewhere else database.candidates(task.key, _AT_ONCE)
     if unchecked:
         accepted, refused = _check(task, database, unchecked)
         best = database.candidates(task.key, 0)[1] or min(accepted, key=lambda trial: trial.time or 0.0, default=None)
@@ -70,6 +72,16 @@ def best_trial(task: Task, database: Database) -> Trial:
         raise NoRecord(f"{str(database.path)!r} holds no verified result for {task.name}", called=user_source(),
                        reason=_what_there_is(task, database), fix="tune it: autotune.tune(args, database=...)")
     return best
+
+
+def _best_elsewhere(task: Task, database: Database) -> Trial | None:
+    """The fastest trial that a tuner of this machine has had measured on the machine of the task's key; where that is this one,
+    though the target is for another, on the one that was asked last. What others have measured there cannot be checked here."""
+    keys = [task.key]
+    if task.key.machine == machine_text():
+        keys = [row.key for row in database.tasks() if replace(row.key, machine=task.key.machine) == task.key]
+    trials = [trial for key in keys if (trial := database.candidates(key, 0)[1]) is not None]
+    return max(trials, key=lambda trial: trial.created, default=None)
 
 
 def _unfit(task: Task, reason: str) -> RecordDoesNotFit:
@@ -119,7 +131,7 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
     if not isinstance(database, Database) and not Path(database).exists():
         warnings.warn(printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"), stacklevel=4)
         return None
-    if not target.is_native or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
+    if not target.backend.for_processors or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
         return None
     try:
         return best_schedule(Task.of(list(args), target, exact=exact), database)[0]

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..runtime import num_threads
-from .measure import lower_quartile
+from .outcome import lower_quartile
 
-__all__ = ["Comparison", "Load", "beats"]
+__all__ = ["NOISY", "Comparison", "Load", "beats"]
 
 MARGIN = 0.99
 """What of the rules' choice's time a candidate takes at most to be called faster."""

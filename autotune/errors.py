@@ -54,7 +54,7 @@ class WrongInputs(TuningError):
 
 
 class MissingPackage(TuningError):
-    """A page cannot be written without a package that is not installed."""
+    """A page cannot be written, or a fleet not asked, without a package that is not installed."""
 
     code = "TW0611"
 
@@ -63,6 +63,12 @@ class BadTuningFile(TuningError):
     """What the command line names as FILE.py:function gives nothing to tune."""
 
     code = "TW0612"
+
+
+class RunnerLost(TuningError):
+    """The machine that measures, or every machine of the fleet, cannot be reached, or not any more. Every trial so far is kept."""
+
+    code = "TW0613"
 
 
 class CorruptDatabase(RecordError):

@@ -1,10 +1,12 @@
-"""The live display of a tuning run: trials, the best so far, speed, and failures by class with the first message of each."""
+"""The live display of a tuning run: trials, the incumbent, the rules' choice, failures by class with the first message of each, how
+noisy the machine is."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
+from statistics import median
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -14,10 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from ..untrusted import printable
-from .comparison import Comparison
+from .comparison import NOISY, Comparison
 from .trial import Trial
 
 __all__ = ["Progress", "readable"]
+
+
+_RECENT = 16
+"""Trials of which the noise is told."""
 
 
 def readable(seconds: float) -> str:
@@ -36,8 +42,12 @@ class Progress:
         self.console = console or Console(stderr=True)
         self.live = Live(console=self.console, refresh_per_second=4, transient=False) if shown else None
         self.done = self.new = 0
-        self.best = float("inf")
+        self.best, self.best_at = float("inf"), 0
         self.baseline = 0.0
+        self.usual_records = ""
+        self.usual: float | None = None
+        self.spreads: deque[float] = deque(maxlen=_RECENT)
+        self.losses: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.first: dict[str, str] = {}
         self.doing, self.told, self.is_noisy = "starting", "", False
@@ -56,9 +66,11 @@ class Progress:
             self._refresh()
             self.live.stop()
 
-    def begin(self, history: Sequence[Trial], baseline: float) -> None:
-        """What the database held before, and how long the unscheduled program takes."""
-        self.baseline, self.started = baseline, time.monotonic()
+    def begin(self, history: Sequence[Trial], baseline: float, usual: str = "", losses: Counter[str] | None = None) -> None:
+        """What the database held before, and how long the unscheduled program takes. usual: the records of the rules' choice.
+        losses: how often the way to the machine that measures was lost, as it is counted."""
+        self.baseline, self.started, self.usual_records = baseline, time.monotonic(), usual
+        self.losses = losses if losses is not None else self.losses
         for trial in history:
             self._count(trial)
         self.new = 0
@@ -69,9 +81,11 @@ class Progress:
         self.doing = doing
         self._refresh()
 
-    def add(self, trial: Trial) -> None:
-        """One more trial."""
+    def add(self, trial: Trial, spread: float | None = None) -> None:
+        """One more trial. spread: by how much of the least time its repeats differ, where there were several."""
         self._count(trial)
+        if spread is not None:
+            self.spreads.append(spread)
         self._refresh()
 
     def compare(self, comparison: Comparison | None) -> None:
@@ -84,7 +98,9 @@ class Progress:
         self.done += 1
         self.new += 1
         if trial.time is not None:
-            self.best = min(self.best, trial.time)
+            self.usual = trial.time if trial.records == self.usual_records else self.usual
+            if trial.time < self.best:
+                self.best, self.best_at = trial.time, self.done
         else:
             self.failures[trial.failure] += 1
             self.first.setdefault(trial.failure, printable(trial.message.partition("\n")[0]))
@@ -103,7 +119,16 @@ class Progress:
         if self.best < float("inf"):
             gain = self.baseline / self.best
             against = f", {gain:.1f} x the unscheduled program ({readable(self.baseline)})" if gain else ""
-            lines.append(Text(f"  best {readable(self.best)}{against}"))
+            lines.append(Text(f"  best {readable(self.best)} (trial {self.best_at}){against}"))
+        if self.usual is not None:
+            lines.append(Text(f"  rules' choice {readable(self.usual)}, {self.usual / self.best:.2f} x the best"))
+        if self.spreads:
+            noise = median(self.spreads)
+            told = f"  noise: repeats differ by {noise:.0%}{', the machine does something else too' if noise > NOISY else ''}"
+            lines.append(Text(told, style="yellow" if noise > NOISY else ""))
+        for kind, count in self.losses.most_common():
+            told = f"  the machine that measures was lost and found again: {printable(kind)}, {count} x"
+            lines.append(Text(told, style="yellow"))
         if self.told:
             lines.append(Text(f"  {self.told}", style="yellow" if self.is_noisy else ""))
         for kind, count in self.failures.most_common():

@@ -64,18 +64,20 @@ class Task:
 
     @classmethod
     def of(cls, args: Any, target: str | Target = "llvm", space: Space | None = None, name: str = "", *,
-           exact: bool = False) -> Task:
-        """The task of tensors (inputs, then outputs): its space is that of the rules, unless a template brings one.
+           exact: bool = False, machine: str = "") -> Task:
+        """The task of tensors (inputs, then outputs): its space is that of the rules, unless a template brings one. machine: that
+        its key names, if not this one.
 
         Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned (TW0603).
         """
         if isinstance(args, Task):
-            return args._exactly() if exact and not args.exact else args
+            there = replace(args, key=replace(args.key, machine=machine)) if machine else args
+            return there._exactly() if exact and not there.exact else there
         tensors, chosen = _checked_args(args), _checked_target(target)
         outputs = computed_tensors(tensors)
         with deep_recursion():
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
-        key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine_text(), versions_text())
+        key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine or machine_text(), versions_text())
         task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, space or DecisionSpace(tensors, outputs, chosen), key)
         return task._exactly() if exact else task
 
@@ -127,12 +129,10 @@ def _checked_args(args: Any) -> tuple[Tensor, ...]:
 
 def _checked_target(target: str | Target) -> Target:
     chosen = Target.parse(target)
-    if not chosen.is_native:
+    if not chosen.backend.for_processors:
         raise TargetCannotBeTuned(
-            f"cannot tune for target {str(chosen)!r}", called=user_source(),
-            reason="its kernels do not run on this machine's CPU" if chosen.backend.for_processors else
-                   "candidates are measured, on the CPU of this machine",
-            allowed='"llvm", or "llvm -mcpu=... -mattr=..." of instructions that this CPU has', fix='target="llvm"',
+            f"cannot tune for target {str(chosen)!r}", called=user_source(), reason="candidates are measured, on CPUs",
+            allowed='"llvm", or "llvm -mcpu=... -mattr=... -mtriple=..."', fix='target="llvm"',
         )
     return chosen
 

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +20,10 @@ from .checked import best_schedule, best_trial
 from .comparison import Comparison, Load, beats
 from .errors import BadTuningOption, NoCandidate, NoRecord, RecordDoesNotFit, WrongRecord
 from .features import FEATURES
-from .measure import Limits, Measurer, lower_quartile
+from .measure import Measuring
 from .model import Measurements
+from .outcome import Limits, Outcome, lower_quartile
+from .places import place_of
 from .progress import Progress
 from .records import Database
 from .seal import mark_of
@@ -56,7 +58,7 @@ class Result:
     best: the fastest verified candidate; where no other is faster, the rules' choice. history: every trial, oldest first.
     baseline: the seconds that a call of the unscheduled program takes. dropped: how many candidates were given up before they were
     measured, by class of failure. comparison: with the rules' choice, as it came out in this run; None where nothing was measured
-    now, and for templates.
+    now, and for templates. losses: how often the way to the machine that measures was lost, and found again, by class of failure.
     """
 
     task: Task
@@ -65,6 +67,7 @@ class Result:
     baseline: float | None
     dropped: dict[str, int]
     comparison: Comparison | None = None
+    losses: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def schedule(self) -> Schedule:
@@ -85,7 +88,7 @@ class Result:
 def tune(
     args: Any, target: str | Target = "llvm", trials: int = 64, database: str | Path | Database = "tune.sqlite", *,
     search: str = "evolution", seed: int = 0, inputs: Sequence[Any] | None = None, limits: Limits | None = None,
-    progress: bool | None = None, exact: bool = False,
+    progress: bool | None = None, exact: bool = False, runner: Any = None,
 ) -> Result:
     """Look for the fastest schedule of a function.
 
@@ -96,28 +99,30 @@ def tune(
     measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where there are none.
     limits: seconds and bytes that a candidate may take. progress: show a live display; None for: where the standard error
     output is a terminal. exact: only candidates that keep the declared order of sums, and so every bit; their trials are kept
-    apart from others, and tw.build(..., tuned=..., exact=True) finds them.
+    apart from others, and tw.build(..., tuned=..., exact=True) finds them. runner: where candidates are measured, if not on this
+    machine: "ssh://user@board", for which `target` names the board's processor, or the scheduler of a Dask fleet of equal machines
+    ("tcp://host:port", "tls://host:port", a distributed.Client). Results hold for that machine.
 
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts. The
     first is the rules' choice, and the last thing that is done is to run it and the fastest in turn: what does not beat it there
     is not the result.
     Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602),
     TargetCannotBeTuned (TW0603), BadTuningOption (TW0604), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
-    and what opening a database raises (TW0631, TW0632, TW0635).
+    RunnerLost (TW0613), and what opening a database raises (TW0631, TW0632, TW0635).
     """
-    task = Task.of(args, target, exact=exact)
     if type(trials) is not int or trials < 1:
         raise BadTuningOption(f"cannot tune for {trials!r} trials", called=user_source(), allowed="a positive number",
                               fix="trials=64")
     if search not in STRATEGIES:
         raise BadTuningOption(f"there is no search {search!r}", called=user_source(), allowed=", ".join(STRATEGIES))
-    with _opened(database) as records:
-        run = _Run(task, records, trials, search, seed)
+    declared = Task.of(args, target, exact=exact)
+    with place_of(runner, declared.target) as place, _opened(database) as records:
+        run = _Run(Task.of(declared, machine=place.machine), records, trials, search, seed)
         if len(run.history) < trials:
             run.search.prepare()
             shown = sys.stderr.isatty() if progress is None else progress
-            with Measurer(task, limits, inputs) as measurer, Progress(task.name, trials, shown) as display:
-                run.measure(measurer, display)
+            with place.measurer(run.task, limits, inputs) as measurer, Progress(run.task.name, trials, shown) as display:
+                run.measure(measurer, display, place.load())
         return run.result()
 
 
@@ -142,35 +147,38 @@ class _Run:
         self.candidates: dict[str, Candidate] = {}
         self.measured: list[Measured] = []
         self.comparison: Comparison | None = None
+        self.losses: Counter[str] = Counter()
 
-    def measure(self, measurer: Measurer, display: Progress) -> None:
+    def measure(self, measurer: Measuring, display: Progress, load: Load) -> None:
         """Measures until there are as many trials as wanted, or no more candidates. The next ones are chosen while some are
         built."""
-        load = Load.now()
+        self.losses = measurer.losses
         usual = next(self.task.space.begin(), None)
         first = self.factory.make(usual) if usual is not None else None
         self._recall()
         self.database.set_baseline(self.task.key, self.task.name, measurer.baseline)
-        display.begin(self.history, measurer.baseline)
+        display.begin(self.history, measurer.baseline, first.records if first is not None else "", measurer.losses)
         batch = [first] if first is not None and first.records not in self.seen else []
         batch += self._proposed(batch, BATCH - len(batch))
         while batch:
             display.say("building and choosing")
             following: list[Candidate] = []
             best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
-            outcomes = measurer.measure([candidate.text for candidate in batch], best,
-                                        partial(self._choose, batch, following))
-            display.say("measuring")
-            for candidate, outcome in zip(batch, outcomes, strict=True):
-                failure = outcome.failure
-                trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
-                              failure.message if failure else "", mark=self._mark(candidate) if failure is None else "")
-                self._note(candidate, trial)
-                display.add(trial)
+            measurer.measure([candidate.text for candidate in batch], best, partial(self._choose, batch, following),
+                             partial(self._came, batch, display))
             batch = following
         display.say("comparing the fastest")
         self._confirm(measurer, first, load)
         display.compare(self.comparison)
+
+    def _came(self, batch: Sequence[Candidate], display: Progress, number: int, outcome: Outcome) -> None:
+        """Notes what measuring a candidate gave, as soon as it is known."""
+        candidate, failure = batch[number], outcome.failure
+        trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
+                      failure.message if failure else "", mark=self._mark(candidate) if failure is None else "")
+        self._note(candidate, trial)
+        display.say("measuring")
+        display.add(trial, outcome.spread)
 
     def _choose(self, batch: list[Candidate], following: list[Candidate]) -> None:
         following += self._proposed(batch, BATCH)
@@ -202,7 +210,7 @@ class _Run:
                 self.candidates[trial.records] = candidate
                 self.measured.append(Measured(candidate, trial.seconds))
 
-    def _confirm(self, measurer: Measurer, first: Candidate | None, load: Load) -> None:
+    def _confirm(self, measurer: Measuring, first: Candidate | None, load: Load) -> None:
         """Measures the fastest again, in turn with the rules' choice, and notes what came out: of what is not faster, nothing."""
         known = [trial for trial in self.history if trial.seconds is not None and trial.records in self.candidates]
         usual = next((trial for trial in known if first is not None and trial.records == first.records), None)
@@ -250,7 +258,7 @@ class _Run:
                                   "unscheduled program runs")
         baseline = next((row.baseline for row in self.database.tasks() if row.key == self.task.key), None)
         best = Best(winner.time, from_json(winner.records, foreign=True))
-        return Result(self.task, best, history, baseline, dict(self.factory.dropped), self.comparison)
+        return Result(self.task, best, history, baseline, dict(self.factory.dropped), self.comparison, dict(self.losses))
 
 
 def _others(database: Database, task: Task) -> list[Measurements]:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.build import build_kernels
+from ..codegen.export.measured import measured_library
 from ..codegen.target import Target
 from ..errors import InternalError, TilewrightError
 from ..ir.constant import Constant, aligned_copy
@@ -103,6 +104,13 @@ class Worker:
         self.kernels[request["id"]] = self._built(request["function"])
         return {"seconds": time.perf_counter() - start}
 
+    def library(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Makes a library of a candidate for another machine, beside its text: NUMBER.so."""
+        start = time.perf_counter()
+        path = Path(request["function"])
+        path.with_suffix(".so").write_bytes(measured_library(self._read(path), self.target))
+        return {"seconds": time.perf_counter() - start}
+
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Runs a kernel that was built, compares what it computes with the reference, and times it."""
         kernel = self.kernels.pop(request["id"])
@@ -135,8 +143,11 @@ class Worker:
 
     def _built(self, path: str) -> Kernel:
         """Of the function that a file holds."""
-        function: Function = replace(parse(Path(path).read_text(encoding="utf-8")), constants=self.constants)
+        function = self._read(Path(path))
         return build_kernels([function], self.target).module[function.name]
+
+    def _read(self, path: Path) -> Function:
+        return replace(parse(path.read_text(encoding="utf-8")), constants=self.constants)
 
     def _poison(self) -> None:
         """Fills the outputs with what no program computes by chance."""
@@ -227,7 +238,7 @@ def serve(requests: Any, answers: Any) -> None:
     """Answers until the pipe is closed."""
     worker = Worker()
     handlers = {"setup": worker.setup, "reference": worker.reference, "load": worker.load, "build": worker.build,
-                "run": worker.run, "rivals": worker.rivals}
+                "library": worker.library, "run": worker.run, "rivals": worker.rivals}
     for line in requests:
         request = json.loads(line)
         try:

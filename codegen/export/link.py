@@ -9,7 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...errors import user_source
@@ -17,7 +18,7 @@ from ...runtime.folders import temporary_folder
 from ..target import Target
 from .errors import LinkFailed, NoLinker
 
-__all__ = ["shared_library"]
+__all__ = ["program", "shared_library"]
 
 _DRIVERS = ("cc", "clang", "gcc")
 _LINKERS = ("ld.lld", "ld")
@@ -29,9 +30,31 @@ def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool)
 
     Raises NoLinker, LinkFailed.
     """
+    with _folder(file_name) as folder:
+        source, result = folder / "kernels.o", folder / file_name
+        source.write_bytes(code)
+        return _made(folder, _command(source, result, target, openmp), result)
+
+
+def program(text: str, file_name: str, target: Target) -> bytes:
+    """An executable of one C file, which may use dlopen, threads and mathematics, by the same compilers.
+
+    Raises NoLinker, LinkFailed.
+    """
+    with _folder(file_name) as folder:
+        source, result = folder / "program.c", folder / file_name
+        source.write_text(text, encoding="utf-8")
+        driver = _driver(target) or _zig(target)
+        if driver is None:
+            raise _nothing(file_name, target, "no compiler")
+        return _made(folder, [*driver, "-O2", "-o", str(result), str(source), "-ldl", "-lm", "-lpthread"], result)
+
+
+@contextmanager
+def _folder(file_name: str) -> Generator[Path]:
     try:
         with temporary_folder("link") as folder:
-            return _link(Path(folder), code, file_name, target, openmp)
+            yield Path(folder)
     except OSError as error:
         raise LinkFailed(
             f"cannot link {file_name!r}", reason=f"{error.filename or 'the linker'}: {error.strerror or error}",
@@ -39,14 +62,12 @@ def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool)
         ) from error
 
 
-def _link(folder: Path, code: bytes, file_name: str, target: Target, openmp: bool) -> bytes:
-    source, result = folder / "kernels.o", folder / file_name
-    source.write_bytes(code)
-    command = _command(source, result, target, openmp)
+def _made(folder: Path, command: Sequence[str], result: Path) -> bytes:
+    """What a command writes to a file."""
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode:
         raise LinkFailed(
-            f"cannot link {file_name!r}", reason=f"{Path(command[0]).name} says: {_gist(done.stderr or done.stdout)}",
+            f"cannot link {result.name!r}", reason=f"{Path(command[0]).name} says: {_gist(done.stderr or done.stdout)}",
             called=user_source(),
             fix='export ".a" or ".o", and link it together with the libraries that define what is missing',
         )
@@ -63,15 +84,23 @@ def _command(source: Path, result: Path, target: Target, openmp: bool) -> list[s
     linker = None if target.is_foreign else next(filter(None, map(shutil.which, _LINKERS)), None)
     if linker is not None:
         return [linker, *options, *passed, *_system_libraries(openmp)]
-    if importlib.util.find_spec("ziglang") is not None:
-        libraries = ["-lm", *_system_libraries(openmp, "libgomp")]
-        return [sys.executable, "-m", "ziglang", "cc", "-target", _zig_target(target), *options, *through, *libraries]
-    raise NoLinker(
-        f"nothing here can link {result.name!r}", called=user_source(),
-        reason=f"none of {', '.join((*_DRIVERS, *_LINKERS))} is on the PATH" if not target.is_foreign else
-        f"no compiler for {target.llvm_triple} is on the PATH",
-        allowed='".o" and ".a" need no linker', fix='pip install "tilewright[export]", which brings one (ziglang)',
-    )
+    zig = _zig(target)
+    if zig is not None:
+        return [*zig, *options, *through, "-lm", *_system_libraries(openmp, "libgomp")]
+    raise _nothing(result.name, target, f"none of {', '.join((*_DRIVERS, *_LINKERS))}")
+
+
+def _nothing(name: str, target: Target, lacking: str) -> NoLinker:
+    lacking = lacking if not target.is_foreign else f"no compiler for {target.llvm_triple}"
+    return NoLinker(f"nothing here can link {name!r}", called=user_source(), reason=f"{lacking} is on the PATH",
+                    allowed='".o" and ".a" need no linker', fix='pip install "tilewright[export]", which brings one (ziglang)')
+
+
+def _zig(target: Target) -> list[str] | None:
+    """The compiler that the ziglang package brings, for any machine."""
+    if importlib.util.find_spec("ziglang") is None:
+        return None
+    return [sys.executable, "-m", "ziglang", "cc", "-target", _zig_target(target)]
 
 
 def _driver(target: Target) -> list[str] | None:

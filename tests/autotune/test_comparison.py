@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,8 @@ import tilewright as tw
 from tilewright import autotune, te
 from tilewright.autoschedule.search.space import Config
 from tilewright.autotune.comparison import Comparison, Load, beats
-from tilewright.autotune.measure import Failure, Outcome
+from tilewright.autotune.measure import Done
+from tilewright.autotune.outcome import Failure, Outcome
 from tilewright.autotune.records import Database
 from tilewright.autotune.seal import mark_of
 from tilewright.autotune.trial import Trial
@@ -38,6 +40,7 @@ class Pretended:
 
     def __init__(self, *_: Any) -> None:
         self.baseline = 1.0
+        self.losses = Counter[str]()
 
     def __enter__(self) -> Pretended:
         return self
@@ -45,10 +48,14 @@ class Pretended:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         pass
 
-    def measure(self, texts: Sequence[str], best: float | None, meanwhile: Callable[[], None]) -> list[Outcome]:
+    def measure(self, texts: Sequence[str], best: float | None, meanwhile: Callable[[], None], done: Done) -> list[Outcome]:
         meanwhile()
         times = [type(self).first(text) for text in texts]
-        return [Outcome(failure=Failure("crash", "SIGSEGV")) if seconds is None else Outcome((seconds,) * 3) for seconds in times]
+        outcomes = [Outcome(failure=Failure("crash", "SIGSEGV")) if seconds is None else Outcome((seconds,) * 3)
+                    for seconds in times]
+        for number, outcome in enumerate(outcomes):
+            done(number, outcome)
+        return outcomes
 
     def rivals(self, texts: Sequence[str]) -> list[list[float]] | None:
         return type(self).rivals_of(texts)
@@ -65,8 +72,8 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
         first = staticmethod(made_up)
         rivals_of = staticmethod(lambda texts: [[made_up(text)] * 8 for text in texts])
 
-    monkeypatch.setattr("tilewright.autotune.tuner.Measurer", Fresh)
-    monkeypatch.setattr("tilewright.autotune.tuner.Load.now", lambda: QUIET)
+    monkeypatch.setattr("tilewright.autotune.places.Measurer", Fresh)
+    monkeypatch.setattr("tilewright.autotune.places.Load.now", lambda: QUIET)
     return Fresh
 
 

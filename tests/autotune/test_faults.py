@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from tilewright import autotune
 from tilewright.autoschedule.search.space import Config, Configurator, TemplateSpace
-from tilewright.autotune import measure
 from tilewright.autotune.errors import NoCandidate, WorkerFailed, WrongInputs
-from tilewright.autotune.measure import Limits, Measurer
+from tilewright.autotune.measure import Measurer
+from tilewright.autotune.outcome import Failure, Limits
 from tilewright.autotune.records import Database
 from tilewright.autotune.search import Candidate, CandidateFactory
 from tilewright.autotune.trial import Trial
@@ -244,4 +244,4 @@ def workers_of(parent: int) -> list[int]:
 
 
 def test_measure_and_faults_name_the_same_classes() -> None:
-    assert all(f'"{kind}"' in (measure.Failure.__doc__ or "") for kind, _ in faults.FAULTS.values())
+    assert all(f'"{kind}"' in (Failure.__doc__ or "") for kind, _ in faults.FAULTS.values())

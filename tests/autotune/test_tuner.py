@@ -18,8 +18,8 @@ from rich.console import Console
 from tilewright import autotune, te
 from tilewright.autotune.errors import BadTuningFile, BadTuningOption
 from tilewright.autotune.features import FEATURES, features
-from tilewright.autotune.measure import Limits
 from tilewright.autotune.model import Measurements, PlainModel, RankingModel, make_model
+from tilewright.autotune.outcome import Limits
 from tilewright.autotune.progress import Progress, readable
 from tilewright.autotune.records import Database
 from tilewright.autotune.report import render
@@ -75,7 +75,7 @@ def test_running_again_returns_at_once_and_more_trials_go_on(
     copy = tmp_path / "copy.sqlite"
     with Database(path) as database, Database(copy) as other:
         other.import_lines(database.export_lines())
-    monkeypatch.setattr("tilewright.autotune.tuner.Measurer", None)   # nothing may be measured
+    monkeypatch.setattr("tilewright.autotune.places.Measurer", None)   # nothing may be measured
     again = autotune.tune(product(), trials=20, database=copy, progress=False)
     assert again.history == result.history and again.best.seconds == result.best.seconds
     assert to_json(again.best.records) == to_json(result.best.records) and again.comparison is None

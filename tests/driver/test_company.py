@@ -130,7 +130,8 @@ def test_folders_of_processes_that_were_killed_are_swept(tmp_path: Path) -> None
 
 def test_a_tuner_sweeps_what_killed_ones_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    from tilewright.autotune.measure import Limits, Measurer
+    from tilewright.autotune.measure import Measurer
+    from tilewright.autotune.outcome import Limits
     from tilewright.autotune.task import Task
 
     left = tmp_path / folders.new_folder("tune").name.replace(f"-{os.getpid()}-", "-999999999-")

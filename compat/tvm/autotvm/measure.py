@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from ....autoschedule.search.space import Config
 from ....autotune.errors import BadTuningOption
-from ....autotune.measure import Limits, Measurer, Outcome
+from ....autotune.measure import Measurer
+from ....autotune.outcome import Limits, Outcome
 from ....autotune.search import Candidate, CandidateFactory
 from ....errors import user_source
 from ..target import Target

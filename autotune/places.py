@@ -1,0 +1,78 @@
+"""Where candidates are measured: on this machine, on a board that ssh reaches, or on the machines of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+from ..arguments import is_a
+from ..codegen.target import Target
+from ..errors import user_source
+from .comparison import Load
+from .errors import BadTuningOption, TargetCannotBeTuned
+from .fleet import Fleet
+from .measure import Measurer, Measuring
+from .outcome import Limits
+from .ssh import BoardPlace
+from .task import Task, machine_text
+
+__all__ = ["Here", "Place", "place_of"]
+
+
+class Place(Protocol):
+    """machine: as keys name it."""
+
+    @property
+    def machine(self) -> str: ...
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, trace: object) -> None: ...
+
+    def load(self) -> Load:
+        """What else it does, as far as that is known here."""
+        ...
+
+    def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Measuring:
+        """What measures the candidates of a task there."""
+        ...
+
+
+class Here:
+    """This machine. Raises TargetCannotBeTuned (TW0603) for a target whose code does not run on it."""
+
+    def __init__(self, target: Target) -> None:
+        if not target.is_native:
+            raise TargetCannotBeTuned(
+                f"cannot tune for target {str(target)!r}", called=user_source(),
+                reason="its kernels do not run on this machine's CPU",
+                allowed='"llvm", or "llvm -mcpu=... -mattr=..." of instructions that this CPU has',
+                fix='target="llvm", or runner="ssh://board" for a machine that it is for')
+
+    @property
+    def machine(self) -> str:
+        return machine_text()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """There is nothing to leave."""
+
+    def load(self) -> Load:
+        return Load.now()
+
+    def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Measuring:
+        return Measurer(task, limits, inputs)
+
+
+def place_of(runner: Any, target: Target) -> Place:
+    """What `tune` takes as its runner. Raises BadTuningOption (TW0604), TargetCannotBeTuned (TW0603) and RunnerLost (TW0613)."""
+    if runner is None:
+        return Here(target)
+    if is_a(runner, str) and runner.startswith("ssh://"):
+        return BoardPlace(runner, target)
+    if is_a(runner, str) and runner.startswith(("tcp://", "tls://")) or type(runner).__module__.startswith("distributed."):
+        return Fleet(runner)
+    raise BadTuningOption(f"there is no runner {runner!r}", called=user_source(), fix='runner="ssh://board"',
+                          allowed='None (this machine), "ssh://user@host:port/folder", or a Dask scheduler: "tcp://host:port", '
+                                  '"tls://host:port", a distributed.Client')
