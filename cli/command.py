@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from rich.console import Console
 
@@ -19,12 +18,11 @@ from ..untrusted import printable
 from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands
+from .export import add_commands as add_export_commands
+from .export import own_folder
 from .models import SUFFIXES, report_model
 from .models import add_commands as add_model_commands
 from .tuning import add_commands as add_tuning_commands
-
-if TYPE_CHECKING:
-    from ..driver.lower import Buildable
 
 __all__ = ["main"]
 
@@ -71,15 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of FILE.py")
     run.set_defaults(command=_run)
 
-    export = commands.add_parser("export", help="write a library from a function's kernel", description=(
-        "Calls FUNCTION of FILE.py, builds what it returns ((schedule, args), a list of tensors, or a dict of names to "
-        "these), and writes the library with its C header and manifest."))
-    export.add_argument("source", metavar="FILE.py:FUNCTION")
-    export.add_argument("library", metavar="LIBRARY", help="libname.so, libname.a or name.o")
-    export.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
-    export.add_argument("--name", help="the C function (default: FUNCTION)")
-    export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
-    export.set_defaults(command=_export)
+    add_export_commands(commands)
     add_tuning_commands(commands)
     add_database_commands(commands)
 
@@ -159,32 +149,6 @@ def _run(options: argparse.Namespace) -> int:
     return status
 
 
-def _export(options: argparse.Namespace) -> int:
-    from ..driver.build import build
-
-    declared = _function_of(options.source)
-    if declared is None:
-        return 2
-    name = options.name or options.source.rpartition(":")[2]
-    built = build(cast("Buildable", declared()), target=options.target, name=name)
-    for path in built.export(options.library, threads=options.threads):
-        print(path)
-    return 0
-
-
-def _function_of(source: str) -> Callable[[], Any] | None:
-    """The function that FILE.py:FUNCTION names; None, having said why, where there is none."""
-    path, _, name = source.rpartition(":")
-    try:
-        function = runpy.run_path(path).get(name) if path else None
-    except FileNotFoundError:
-        function = None
-    if not callable(function):
-        _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
-        return None
-    return function
-
-
 def _report(options: argparse.Namespace) -> int:
     what: str = options.what
     if not what.endswith(".py") and ".py:" not in what:
@@ -208,7 +172,7 @@ def _schedule_of(source: str) -> Any:
     if not Path(path).is_file():
         _say(f"tilewright report: no file {path}")
         return None
-    with _own_folder(path):
+    with own_folder(path):
         names = runpy.run_path(path, run_name="__tilewright_report__")
         if name and not callable(names.get(name)):
             _say(f"tilewright report: {path} has no function {name!r}")
@@ -221,17 +185,6 @@ def _schedule_of(source: str) -> Any:
         _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
         return None
     return schedule
-
-
-@contextmanager
-def _own_folder(path: str) -> Generator[None]:
-    """With the folder of a program first on the path, as when it is run."""
-    folders = sys.path
-    sys.path = [str(Path(path).resolve().parent), *sys.path]
-    try:
-        yield
-    finally:
-        sys.path = folders
 
 
 def _run_demo(folder: str) -> int:
@@ -247,7 +200,7 @@ def _run_file(path: str, rest: list[str]) -> int:
         return 2
     arguments, sys.argv = sys.argv, [path, *rest]
     try:
-        with _own_folder(path):
+        with own_folder(path):
             runpy.run_path(path, run_name="__main__")
     finally:
         sys.argv = arguments

@@ -152,6 +152,16 @@ class Library:
         exporter, companion = self.exporter()
         return exporter(place, threads, loadable, companion)
 
+    def export_python(self, folder: str | PathLike[str], version: str = "0.1.0") -> Path:
+        """Writes a Python package of the functions into a folder, which pip installs and makes a wheel of, and returns the folder.
+
+        The package has the library's name. It needs numpy alone (and ml_dtypes, for bfloat16): what loads the library and checks
+        calls is part of it. Its functions take what tw.load's take, and are typed. Raises NotACName (TW0703) for a name or version
+        that no package can have, NotWritten (TW0705), and what export raises.
+        """
+        exporter, companion = self.exporter()
+        return exporter.python_package(Path(folder), self.name, version, companion)
+
     def __repr__(self) -> str:
         return f"Library({self.name!r}: {', '.join(self._functions) or 'empty'})"
 

@@ -123,7 +123,8 @@ LATE = {
     "autoschedule/registry.py": "autoschedule.plan",
     "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
-    "cli/command.py": "cli.calibration cli.doctor cli.explain demo driver.build driver.cache.store "
+    "cli/export.py": "codegen.export.errors driver.build driver.library",
+    "cli/command.py": "cli.calibration cli.doctor cli.explain demo driver.cache.store "
         "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",

@@ -53,6 +53,12 @@ class CallsPython(ExportError):
     code = "TW0709"
 
 
+class BadLibraryFile(ExportError):
+    """A file that should list a library's functions and does not."""
+
+    code = "TW0711"
+
+
 class NoProcessorCheck(ExportError):
     """A machine whose instruction sets a library cannot ask about when it is loaded."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import user_source
 from .errors import NotWritten
 
-__all__ = ["check_place", "write_stream", "write_together"]
+__all__ = ["check_place", "make_folders", "write_stream", "write_together"]
 
 
 def check_place(place: Path) -> None:
@@ -46,6 +46,16 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
         for temporary, _ in written:
             with suppress(OSError):
                 os.unlink(temporary)
+
+
+def make_folders(folders: Iterable[Path]) -> None:
+    """Make folders that are not there yet. Raises NotWritten."""
+    for folder in sorted(folders):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotWritten(f"cannot write {str(folder)!r}", reason=error.strerror or str(error), called=user_source(),
+                             fix="export to a folder that may be written to and has room") from error
 
 
 def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,7 @@ from .companion import ALONE, Companion
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import CallsPython, UnknownLibraryKind
-from .files import check_place, write_together
+from .files import check_place, make_folders, write_together
 from .final_kernel import FinalKernel, KernelExporter
 from .header import header_text
 from .link import shared_library
@@ -37,6 +37,7 @@ from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
 from .names import check_names, check_parameters, entry_names, library_identifier
 from .packages import package_files
+from .python_package import check_package, package_sources
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
 from .variants import Variant, choice_text, feature_mask, messages_of
@@ -84,6 +85,19 @@ class Exporter(KernelExporter):
         stem = place.stem.removeprefix("lib") or place.stem
         named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs))
         return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
+
+    def python_package(self, folder: Path, name: str, version: str, companion: Companion) -> Path:
+        """Write a Python package of the kernels into a folder; returns it. Its parallel loops run on its own threads. Raises
+        ExportError."""
+        check_package(name, version)
+        check_place(folder)
+        library = _Library(self, name, "hook", True, companion)
+        file = Path(f"lib{name}.so")
+        texts = package_sources(name, version, own_version(), self.target.architecture, library.signatures, library.companion.cases)
+        make_folders({folder / Path(text).parent for text in texts})
+        write_together({**{folder / text: (content, 0o666) for text, content in texts.items()},
+                        folder / name / file: (library.content(file), 0o777)})
+        return folder
 
 
 class _Library:
@@ -152,16 +166,19 @@ class _Library:
         parts[0][1].extend([*choices, *map(stub_text, self.signatures)])
         return list(kernels.values()), [*parts, *((self.target, [text(self.target, [each])]) for each in inner)], constants
 
-    def write(self, place: Path) -> tuple[Path, Path, Path]:
-        description = describe(
+    def _description(self) -> dict[str, object]:
+        return describe(
             self.stem, self.exporter.programs, self.messages, self.target, features=self.features, threads=self.threads,
             is_parallel=self.parallel, is_module=self.exporter.is_module, types=self.companion.types, cases=self.companion.cases)
-        library = self._library(place, description)
+
+    def write(self, place: Path) -> tuple[Path, Path, Path]:
+        """Write it, and what is beside it."""
+        library = self.content(place)
         targets = ", ".join(repr(str(target)) for target in self._targets()[bool(any(self.variants.values())):])
         header = header_text(self.stem, self.signatures, target=f"{targets} ({self.target.llvm_triple})",
                              threads=self.threads, version=own_version(), companion=self.companion).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
-        manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
+        manifest = manifest_text(self._description(), {place.name: library, header_place.name: header}).encode()
         openmp = self.parallel and self.threads == "openmp"
         packages = package_files(self.stem, place.name, openmp=openmp, version=own_version())
         write_together({
@@ -171,13 +188,14 @@ class _Library:
         })
         return place, header_place, manifest_place
 
-    def _library(self, place: Path, description: Mapping[str, object]) -> bytes:
+    def content(self, place: Path) -> bytes:
+        """The bytes of the library that will be called so."""
         others = self._others(for_python=self.loadable)
         if self.loadable:
             processors = [text for target in self._targets() for text in (target.llvm_cpu, target.llvm_features)]
             texts = (*chain.from_iterable(group for _, group in self.kernel_parts), *others, *processors)
             identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-            others.append(metadata_text({**description, "identity": identity}, [s.name for s in self.signatures]))
+            others.append(metadata_text({**self._description(), "identity": identity}, [s.name for s in self.signatures]))
         if place.suffix != ".so":
             code = self._code(others)
             return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)

@@ -37,7 +37,7 @@ def weights_companion(library: str, parameter: str, size: int, digest: str) -> C
         },
         types={parameter: f"const {handle} *"},
         before=f"typedef struct {handle} {handle};    /* the model's parameters */\n",
-        code=_code(opener, closer, size, _MARK + bytes.fromhex(digest)),
+        code=_opener_code(opener, size, _MARK + bytes.fromhex(digest)) + _closer_code(closer, size),
         statuses={
             _NOT_THERE: "the file of weights cannot be opened", _NOT_THESE: "the file does not hold the weights of this library",
             _NOT_MAPPED: "there is no room to map the weights",
@@ -45,7 +45,8 @@ def weights_companion(library: str, parameter: str, size: int, digest: str) -> C
     )
 
 
-def _code(opener: str, closer: str, size: int, mark: bytes) -> str:
+def _opener_code(opener: str, size: int, mark: bytes) -> str:
+    """LLVM IR of what maps the file."""
     escaped = "".join(f"\\{byte:02X}" for byte in mark)
     fields = {"data": "i64 %address", "device_type": "i32 1", "ndim": "i32 1", "dtype": "i32 67585", "shape": "ptr %shape",
               "strides": "ptr null", "byte_offset": "i64 0"}
@@ -99,7 +100,12 @@ done:
   %result = phi i32 [ {_NOT_THERE}, %entry ], [ %status, %leave ]
   ret i32 %result
 }}
+"""
 
+
+def _closer_code(closer: str, size: int) -> str:
+    """LLVM IR of what takes it away."""
+    return f"""
 define void @{closer}(ptr %weights) nounwind {{
   %none = icmp eq ptr %weights, null
   br i1 %none, label %done, label %take

@@ -1,4 +1,4 @@
-"""`tilewright export FILE.py:FUNCTION LIBRARY`."""
+"""`tilewright export FILE.py:FUNCTION LIBRARY` and `tilewright export LIBRARY.toml`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tilewright as tw
+from exported import needs_x86
 from tilewright.cli import main
 
 PROGRAM = """
@@ -51,3 +52,70 @@ def test_what_cannot_be_exported_is_said_in_a_line(program: Path, tmp_path: Path
         assert "it is given as FILE.py:FUNCTION" in " ".join(capsys.readouterr().err.split())
     assert main(["export", f"{program}:halve", str(tmp_path / "libx.exe")]) == 1
     assert "TW0701" in capsys.readouterr().err
+
+
+LIBRARY = """
+name = "shapes"
+target = ["llvm -mcpu=x86-64-v2", "llvm -mcpu=x86-64-v3"]
+threads = "none"
+
+[[function]]
+source = "sized.py:doubled"
+arguments = { rows = 8 }
+
+[[function]]
+source = "sized.py:doubled"
+arguments = { rows = 3, dtype = "float64" }
+
+[[function]]
+name = "halve"
+source = "kernels.py:halve"
+"""
+
+SIZED = """
+from tilewright import te
+
+def doubled(rows, dtype="float32"):
+    A = te.placeholder((rows,), dtype, name="A")
+    return [A, te.compute((rows,), lambda i: A[i] * 2, name="B")]
+"""
+
+
+@pytest.fixture
+def listed(program: Path) -> Path:
+    (program.parent / "sized.py").write_text(SIZED)
+    (program.parent / "shapes.toml").write_text(LIBRARY)
+    return program.parent / "shapes.toml"
+
+
+@needs_x86
+def test_a_file_lists_the_functions_of_a_library(listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(listed), str(tmp_path)]) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in ("libshapes.so", "shapes.h", "shapes.json")]
+    module = tw.load(tmp_path / "libshapes.so")
+    assert list(module) == ["doubled", "doubled_1", "doubled_2", "halve"]
+    out = np.empty(3)
+    module["doubled"](np.ones(3), out)
+    assert (out == 2).all()
+    assert "x86-64-v3" in (tmp_path / "shapes.h").read_text()
+
+
+@pytest.mark.parametrize(("changed", "by", "reason"), [
+    ('name = "shapes"', "", "name is missing"), ("threads =", "thread =", "it has a key 'thread'"),
+    ('threads = "none"', "threads = 3", "threads is 3"), ("[[function]]", "[function]", "function"),
+    ('"llvm -mcpu=x86-64-v2", ', "7, ", "target is"), ('source = "kernels.py:halve"', "", "source is missing"),
+    ("kernels.py:halve", "kernels.py:nothing", "is no function of a file"), ("kernels.py:halve", "../..:halve", "is no function"),
+    ("rows = 8", "columns = 8", "does not take its arguments"), ("rows = 8", "rows = ", "Invalid value"),
+    ("rows = 8", "rows = " + "[" * 3000, "recursion"), ('name = "shapes"', 'name = "a b"', "TW0703"),
+    ('name = "halve"', 'name = "class"', "TW0703"), ('name = "halve"', "name = 'a\"b'", "TW0422"),
+    ('threads = "none"', 'threads = "nine"', "TW0702"),
+])
+def test_a_file_that_lists_no_library_is_refused(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: str, by: str, reason: str,
+) -> None:
+    assert changed in LIBRARY
+    listed.write_text(LIBRARY.replace(changed, by).replace('"llvm -mcpu=x86-64-v3"', ""))
+    assert main(["export", str(listed), str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert ("TW0711" in said or reason.startswith("TW")) and reason in said
+    assert not list(tmp_path.glob("*.so"))
