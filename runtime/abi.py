@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from enum import IntEnum
+from functools import cache
 
 import numpy as np
 
@@ -154,6 +155,7 @@ WRITEABLE = 0x0400
 """numpy's NPY_ARRAY_WRITEABLE."""
 
 
+@cache
 def numpy_layout_holds() -> bool:
     """Whether arrays lie in memory as ArrayFields says: probed on live arrays, so that an interpreter or a numpy that
     differs costs speed (every call then takes the Python path), never correctness."""

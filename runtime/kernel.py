@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -138,6 +138,7 @@ class _Entry:
         raise self.failure(status)
 
 
+@cache
 def _address(function: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value or 0
 
