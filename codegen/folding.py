@@ -58,10 +58,11 @@ class _Step:
     pure: bool = True
 
 
-def fold(function: Function, refused: Collection[str] = ()) -> Folded:
+def fold(function: Function, refused: Collection[str] = (), opening: bool = False) -> Folded:
     """`function`, of stage "loops", without what is computed from its constants alone.
 
-    refused: calls of which that is not to consist, those of outside code where another machine computes it.
+    refused: calls of which that is not to consist, those of outside code where another machine computes it. opening: results are
+    open, whatever they are made of.
     """
     if not function.constants:
         return Folded(function)
@@ -76,7 +77,7 @@ def fold(function: Function, refused: Collection[str] = ()) -> Folded:
     if not made:
         return Folded(function)
     held = function.constant_buffers
-    is_open = any(held[buffer].is_open for step in done for buffer in step.reads if buffer in held)
+    is_open = opening or any(held[buffer].is_open for step in done for buffer in step.reads if buffer in held)
     results = tuple(_memory_of(buffer, is_open) for buffer in made)
     body = _within(seq(*(step.stmt for step in done)), (b for b in memory if b not in made and _used(b, done)))
     before = Function(f"{function.name}_constants", tuple(made), body, tuple(made), function.attrs)
@@ -89,13 +90,14 @@ def fold(function: Function, refused: Collection[str] = ()) -> Folded:
 def opened(function: Function, refused: Collection[str] = ()) -> tuple[Function, Function | None, Opening]:
     """`function` as fold leaves it, what computes the rest, and what they take: both with the constants that are open as their last
     arguments."""
-    folded = fold(function, refused)
+    folded = fold(function, refused, opening=True)
     rest, read = _taking(folded.function)
     reads = tuple(folded.results.index(held) if held in folded.results else held.name for held in read)
     if folded.made is None:
         return rest, None, Opening(reads)
     made, sources = _taking(folded.made)
-    digest = hashlib.sha256(str(replace(made, name="packing")).encode()).hexdigest()
+    text = " ".join([str(replace(made, name="packing")), *(constant.digest for constant in made.constants)])
+    digest = hashlib.sha256(text.encode()).hexdigest()
     results = tuple((str(held.data.dtype), held.data.shape) for held in folded.results)
     return rest, made, Opening(reads, results, tuple(held.name for held in sources), digest)
 

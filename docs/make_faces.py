@@ -1,5 +1,5 @@
-"""Writes the stubs of topi's faces, topi/__init__.pyi and those of topi.nn and topi.image: the operators that they hand on when
-they are first used, for type checkers and editors. tests/test_faces.py holds the stubs to the faces."""
+"""Writes the stubs of topi's faces, topi/__init__.pyi and those of topi.nn, topi.image and topi.vision: the operators that they
+hand on when they are first used, for type checkers and editors. tests/test_faces.py holds the stubs to the faces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import tilewright
 
 ROOT = Path(tilewright.__file__).parent
-FACES = ("topi", "topi/nn", "topi/image")
+FACES = ("topi", "topi/nn", "topi/image", "topi/vision")
 _WIDTH = 132
 
 

@@ -61,6 +61,7 @@ def _packed(g: Parts, part: Part, given: Mapping[str, str], known: MutableMappin
     made = [constant for constant in found if constant is not None]
     if len(made) < len(digests):
         arrays = part.packed([g.params[name] for name in names])
-        made = [Constant(names[0], array, digest) for array, digest in zip(arrays, digests, strict=True)]
+        name = names[0] if names else "constant"  # what is packed of a kernel's own constants comes from no parameter
+        made = [Constant(name, array, digest) for array, digest in zip(arrays, digests, strict=True)]
         known.update(zip(digests, made, strict=True))
     return made

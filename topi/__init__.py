@@ -28,6 +28,10 @@ _HOMES = {
     **dict.fromkeys("argsort invert_permutation scatter_elements scatter_nd sort topk".split(), "order"),
     "cumprod": "cumulative",
     "cumsum": "cumulative",
+    "det": "linear_algebra",
+    "dft": "fourier",
+    "searchsorted": "sets",
+    "unique": "sets",
     **dict.fromkeys((
         "abs acos acosh add arange asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor broadcast_to cast "
         "ceil ceil_log2 clip cos cosh divide elemwise_sum equal erf exp exp10 exp2 expm1 floor floor_divide floor_mod full "
@@ -46,4 +50,4 @@ _HOMES = {
 }
 """Where each name lives: the module below this package, or beside it."""
 
-__getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image"))
+__getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image", "vision"))

@@ -1,6 +1,6 @@
 """The operators of tilewright.topi; written by docs/make_faces.py."""
 
-from . import image as image, nn as nn
+from . import image as image, nn as nn, vision as vision
 from ..driver.schedule import schedule as schedule
 from .arrangement import (
     adv_index as adv_index,
@@ -103,6 +103,8 @@ from .elementwise import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
+from .fourier import dft as dft
+from .linear_algebra import det as det
 from .matmul import batch_matmul as batch_matmul, matmul as matmul
 from .order import (
     argsort as argsort,
@@ -123,6 +125,7 @@ from .reduction import (
     prod as prod,
     sum as sum,
 )
+from .sets import searchsorted as searchsorted, unique as unique
 from .transform import (
     concatenate as concatenate,
     expand_dims as expand_dims,

@@ -27,7 +27,7 @@ from .errors import BadOperand, BadParameter
 from .row_orders import FEW_OF_A_ROW, SHORT_ROW, first_places, short_rows_places, sorted_places
 from .transform import flat_index, indices_of, injective, reshape, transpose
 
-__all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "sort", "topk"]
+__all__ = ["argsort", "invert_permutation", "order_key", "scatter_elements", "scatter_nd", "sort", "topk"]
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
@@ -86,7 +86,7 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
     dims = [*(dim for dim in range(source.ndim) if dim != at), at]
     outer, extent = [source.shape[dim] for dim in dims[:-1]], source.shape[at]
     rows: Any = math.prod(outer, start=ops.const(1, extent.dtype))
-    key = _key(source.dtype, ascending)
+    key = order_key(source.dtype, ascending)
     moved = transpose(source, dims) if at != source.ndim - 1 else source
     flat = moved if source.ndim == 2 else reshape(moved, (rows, extent))
     keys: Tensor = te.compute((rows, extent), lambda r, i: key(flat[r, i]), name="keys", tag="injective")
@@ -110,7 +110,7 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
     return transpose(unfolded, [dims.index(dim) for dim in range(source.ndim)]) if at != source.ndim - 1 else unfolded
 
 
-def _key(dtype: DType, ascending: bool) -> Callable[[Expr], Any]:
+def order_key(dtype: DType, ascending: bool) -> Callable[[Expr], Any]:
     """Unsigned integers that are in the order of the elements: NaNs the greatest, both zeros the same."""
     kind = f"uint{max(dtype.bits, 8)}"
     sign = te.const(1 << (dtype.bits - 1), kind) if dtype.bits > 1 else None

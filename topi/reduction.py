@@ -28,7 +28,7 @@ from .arg_blocks import are_long, place_by_blocks
 from .checks import axes_of, known, tensor
 from .errors import BadOperand
 
-__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
+__all__ = ["all", "any", "arg_reducer", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
 
 Axis = Any
 """An axis, several, or None for all."""
@@ -168,7 +168,7 @@ def _arg(
         raise BadOperand(f"{name} over axis {any_zero[0]} of {tensor_text(source)} has no elements to choose from",
                          declared=source.source, called=user_source(), fix="reduce over axes of at least one element")
     reduce_axes = _reduce_axes(source, axes)
-    reducer = _arg_reducer(source.dtype, last, name, better, worst)
+    reducer = arg_reducer(source.dtype, last, name, better, worst)
     index_dtype = _index_dtype([source.shape[at] for at in axes])
     if are_long(source, axes):
         return place_by_blocks(source, te.max if worst < 0 else te.min, reducer, index_dtype, keepdims, f"{source.name}_{name}")
@@ -193,8 +193,9 @@ def _index_dtype(extents: Sequence[Expr]) -> DType:
     return DType("int64" if many or wide else "int32")
 
 
-def _arg_reducer(dtype: DType, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float) -> Callable[..., Any]:
-    """Of two (index, value) the better value; of equal ones the first index, or the last."""
+def arg_reducer(dtype: DType, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float) -> Callable[..., Any]:
+    """Of two (index, value) the better value; of equal ones the first index, or the last. name: the reducer's. better: whether a
+    value is. worst: minus infinity or infinity, from which it begins."""
     def combine(x: Any, y: Any) -> Any:
         (i, a), (j, b) = x, y
         sooner = i > j if last else i < j

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..ir.combine import mul_add
 from ..ir.expr import Expr
 
-__all__ = ["scaled_and_moved", "weighted_sum"]
+__all__ = ["keys_weights", "scaled_and_moved", "weighted_sum"]
 
 
 def weighted_sum(values: Sequence[Expr], weights: Sequence[Expr]) -> Expr:
@@ -22,3 +23,14 @@ def weighted_sum(values: Sequence[Expr], weights: Sequence[Expr]) -> Expr:
 def scaled_and_moved(value: Expr, by: Expr, plus: Expr) -> Expr:
     """value * by + plus, floats rounded as in weighted_sum."""
     return mul_add(value, by, plus)
+
+
+def keys_weights(t: Expr, a: float) -> tuple[Expr, ...]:
+    """Keys' weights of the four pixels around a place that is t past the second."""
+    def near(x: Any) -> Expr:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Any) -> Expr:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return far(t + 1), near(t), near(1 - t), far(2 - t)

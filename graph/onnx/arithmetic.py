@@ -18,7 +18,7 @@ _SAME = {
     "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not", "Round": "nearbyint", "Sign": "sign", "Sin": "sin",
     "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "BitwiseNot": "bitwise_not", "Relu": "relu",
     "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish", "HardSwish": "hard_swish",
-    "PRelu": "prelu", "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
+    "PRelu": "prelu", "Det": "det", "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
     "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal",
     "Greater": "greater", "GreaterOrEqual": "greater_equal", "Where": "where", "Add": "add", "Sub": "subtract", "Mul": "multiply",
 }

@@ -14,6 +14,7 @@ from .context import Context, converts
 __all__: list[str] = []
 
 _MOST_BOXES = 1 << 16
+_MOST_COMPARED = 1 << 24
 
 
 def _kept_places(c: Context, mask: str, what: str) -> str:
@@ -52,6 +53,37 @@ def _compress(c: Context) -> str:
     known = c.scope.graph.data(c[1])
     places = _kept_places(c, c[1], "count") if known is None else c.constant(np.flatnonzero(known))
     return c.emit("take", source, places, axis=at)
+
+
+@converts("Unique")
+def _unique(c: Context) -> Sequence[str]:
+    axis, shape = c.attribute("axis"), c.static(0)
+    at = c.axis() if axis is not None else -1
+    keys = c.reshape(c[0], (int(np.prod(shape)),)) if axis is None else _ranks(c, at)
+    if not c.static(keys)[0]:
+        nothing = c.constant(np.zeros(0, np.int64))
+        return [keys if axis is None else c[0], nothing, nothing, nothing]
+    values, first, inverse, counts, number = c.emit_all("unique", keys, ordered=bool(c.attribute("sorted", 1)))
+    known = c.scope.graph.data(number)
+    count = c.measured("count", lambda: number) if known is None else int(known)
+    found = [c.emit("slice", value, begin=(0,), end=(count,), step=(1,), axes=(0,)) for value in (values, first, counts)]
+    return [found[0] if axis is None else c.emit("take", c[0], found[1], axis=at), found[1], inverse, found[2]][:c.outputs]
+
+
+def _ranks(c: Context, axis: int) -> str:
+    """How many slices along an axis come before each one, by the first of their elements that differ."""
+    shape = c.static(0)
+    count, rest = shape[axis], int(np.prod(shape)) // max(shape[axis], 1)
+    if count * count * rest > _MOST_COMPARED:
+        raise Refused(f"its {count} slices of {rest} elements are compared each with each")
+    order = [axis, *(at for at in range(len(shape)) if at != axis)]
+    rows = c.reshape(c.emit("transpose", c[0], axes=tuple(order)), (count, rest))
+    if not count * rest:
+        return c.constant(np.zeros(count, np.int64))
+    one, other = c.reshape(rows, (count, 1, rest)), c.reshape(rows, (1, count, rest))
+    first = c.emit("argmax", c.cast(c.emit("not_equal", one, other), "int32"), axis=2, keepdims=True)
+    before = c.emit("gather", c.cast(c.emit("less", one, other), "int64"), first, axis=2)
+    return c.emit("sum", c.reshape(before, (count, count)), axes=(0,))
 
 
 @converts("NonMaxSuppression")

@@ -17,14 +17,14 @@ from ..errors import NotAModel
 from ..node import Parts
 from ..rewrite import without_dead
 from ..types import Extent
-from . import arithmetic, attention, branches, choices, layers, quantized, recurrent, shapes
+from . import arithmetic, attention, branches, choices, layers, quantized, recurrent, shapes, signals, vision
 from .package import onnx_package
 from .reader import input_type
 from .reading import Needs, Reading
 
 __all__ = ["FAMILIES", "Importer", "Measures"]
 
-FAMILIES = (arithmetic, attention, branches, choices, layers, quantized, recurrent, shapes)
+FAMILIES = (arithmetic, attention, branches, choices, layers, quantized, recurrent, shapes, signals, vision)
 """Importing them fills the table of rows."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -65,14 +66,30 @@ def _conv_transpose(c: Context) -> str:
 
 
 @converts("MaxPool", "AveragePool", "LpPool")
-def _pool(c: Context) -> str:
+def _pool(c: Context) -> str | Sequence[str]:
     kind = {"MaxPool": "max_pool", "AveragePool": "avg_pool", "LpPool": "lp_pool"}[c.proto.op_type]
-    if c.outputs > 1:
-        raise Refused("the places of the greatest are asked for")
     kernel = tuple(c.attribute("kernel_shape"))
+    if c.outputs > 1:
+        return _with_places(c, kernel)
     more: dict[str, Any] = {"avg_pool": {"count_padding": bool(c.attribute("count_include_pad", 0))},
                             "lp_pool": {"p": int(c.attribute("p", 2))}}.get(kind, {})
     return c.emit(kind, c[0], kernel=kernel, ceil_mode=bool(c.attribute("ceil_mode", 0)), **windows_of(c, kernel), **more)
+
+
+def _with_places(c: Context, kernel: Sequence[int]) -> list[str]:
+    """The greatest of windows, and their places among all elements, in row-major order, or, where storage_order says so, with the
+    last two dimensions exchanged."""
+    if c.attribute("ceil_mode", 0):
+        raise Refused("its windows may end beyond the padding, and their places are asked for")
+    shape = c.static(0)
+    values, places = c.emit_all("max_pool_with_places", c[0], kernel=tuple(kernel), **windows_of(c, kernel))
+    if c.attribute("storage_order", 0) and len(kernel) > 1:
+        high, wide = (c.constant(np.asarray(extent)) for extent in shape[-2:])
+        x, line = c.emit("floor_mod", places, wide), c.emit("floor_divide", places, wide)
+        y, plane = c.emit("floor_mod", line, high), c.emit("floor_divide", line, high)
+        places = c.emit("add", c.emit("multiply", c.emit("add", c.emit("multiply", plane, wide), x), high), y)
+    lead = np.arange(shape[0] * shape[1]).reshape(*shape[:2], *[1] * len(kernel)) * prod(shape[2:])
+    return [values, c.emit("add", places, c.constant(lead))]
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     activations,
+    columns,
     elementwise,
     fused,
     movement,
@@ -14,6 +15,8 @@ from . import (
     quantized,
     reductions,
     resize,
+    sampling,
+    spectra,
     updates,
     vjp,
     windows,
@@ -23,6 +26,6 @@ from .updates import IN_PLACE
 
 __all__ = ["IN_PLACE", "OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
 
-FAMILIES = (activations, elementwise, fused, movement, norms, places, pools, products, quantized, reductions, resize, updates,
-            vjp, windows)
+FAMILIES = (activations, columns, elementwise, fused, movement, norms, places, pools, products, quantized, reductions, resize,
+            sampling, spectra, updates, vjp, windows)
 """Importing them fills the table."""

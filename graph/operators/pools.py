@@ -11,7 +11,7 @@ from ...topi.nn.convolutions import tap_count
 from .row import operator
 from .windows import padded, spatial, strided_windows
 
-__all__: list[str] = []
+__all__ = ["least"]
 
 
 def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[int, ...]:
@@ -29,7 +29,8 @@ def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
     return tuple(after)
 
 
-def _least(dtype: Any) -> Any:
+def least(dtype: Any) -> Any:
+    """What no element of this dtype is below."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
@@ -44,7 +45,7 @@ def _taps(kernel: Any) -> tuple[int, ...]:
 
 
 def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    return _pooled(x, kernel, stride, padding, dilation, ceil_mode, _least(x.dtype)).max(_taps(kernel))
+    return _pooled(x, kernel, stride, padding, dilation, ceil_mode, least(x.dtype)).max(_taps(kernel))
 
 
 @operator("max_pool", _greatest)

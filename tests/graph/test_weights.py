@@ -83,3 +83,12 @@ def test_a_library_for_another_machine_holds_weights_packed_for_that(tmp_path: P
     files = layers().export(tmp_path / "net.o", weights="file", target="llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72")
     content = np.frombuffer(files[-1].read_bytes()[HEADER_BYTES:], "float32")
     assert np.isin(layers().params["w2"], content).all()
+
+
+def test_what_is_packed_of_a_kernels_own_constants_is_theirs() -> None:
+    """Transforms forth and back are one program but for their constants."""
+    b = Builder()
+    x = b.input("x", (1, 66, 2))
+    b.output("y", b.node("dft", b.node("dft", x, axis=1), axis=1, inverse=True))
+    given = np.random.default_rng(0).standard_normal((1, 66, 2)).astype("float32")
+    np.testing.assert_allclose(tw.build(b.graph())(given), given, atol=1e-5)

@@ -46,6 +46,8 @@ OF_TWO = "add subtract multiply maximum minimum atan2 equal not_equal less less_
 OF_BOOLS = "logical_and logical_or logical_xor".split()
 OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor floor_divide trunc_divide floor_mod trunc_mod".split()
 
+REGIONS = np.asarray([[1, 2, 9, 12], [-3, 4.5, 2, 30], [5, 5, 4, 4]], "float32")
+
 CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     *((name, [positive(3, 5)], {}) for name in IN_ONE),
     ("acosh", [np.linspace(1, 9, 15, dtype="float32").reshape(3, 5)], {}),
@@ -183,6 +185,30 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
                       np.asarray(3, "uint8")], {}),
     *(("weight_only_matmul", [floats(2, 3, 37), *topi.nn.quantize_groups(np.linspace(-1, 1, 19 * 37).reshape(19, 37), bits)],
        {"outs": 19, "bits": bits}) for bits in (4, 8)),
+    *(("grid_sample", [floats(2, 3, 5, 7), floats(2, 4, 3, 2)], {
+        "mode": mode, "padding": padding, "align_corners": mode != "linear"})
+      for mode, padding in (("nearest", "zeros"), ("linear", "reflection"), ("cubic", "border"))),
+    ("grid_sample", [floats(1, 2, 3, 1, 5), floats(1, 2, 3, 1, 3)], {"align_corners": False}),
+    *(("roi_align", [floats(2, 3, 9, 7), REGIONS, np.asarray([0, 1, 1])], {"size": (3, 2), "scale": 0.6, "mode": mode,
+                                                                         "samples": samples, "aligned": aligned})
+      for mode, samples, aligned in (("avg", 0, False), ("max", 2, True), ("max_terms", 0, True))),
+    ("roi_pool", [floats(2, 3, 9, 7), np.concatenate([[[0], [1], [1]], REGIONS], 1).astype("float32")], {
+        "size": (3, 2), "scale": 0.6}),
+    ("deform_conv", [floats(1, 4, 5, 7), floats(1, 24, 3, 5), floats(6, 2, 3, 2), positive(1, 12, 3, 5)], {
+        "groups": 2, "offset_groups": 2, "stride": (2, 1), "padding": (1, 0, 1, 1), "dilation": (1, 3)}),
+    ("im2col", [floats(2, 3, 7, 9)], {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 0, 0, 2), "dilation": (1, 2)}),
+    ("col2im", [floats(2, 18, 27)], {
+        "image": (7, 9), "kernel": (3, 2), "stride": (2, 1), "padding": (1, 0, 0, 2), "dilation": (1, 2)}),
+    ("im2col", [floats(1, 2, 9)], {"kernel": (3,)}), ("col2im", [floats(1, 8, 6)], {"image": (3, 4), "kernel": (2, 2)}),
+    ("max_pool_with_places", [floats(1, 2, 7, 8)], {"kernel": (3, 2), "stride": (2, 3), "padding": (1, 0, 1, 1)}),
+    ("max_pool_with_places", [integers(1, 2, 5, 3, 4)], {"kernel": (2, 1, 3), "dilation": (1, 1, 1)}),
+    ("dft", [floats(3, 15, 2)], {"axis": 1}), ("dft", [floats(9, 2, 1)], {"axis": 0, "length": 12, "onesided": True}),
+    ("dft", [floats(1, 72, 2)], {"inverse": True}), ("dft", [floats(2, 5, 2)], {"inverse": True, "onesided": True}),
+    ("dft", [floats(2, 5, 1)], {"inverse": True, "onesided": True, "length": 7}),
+    ("det", [floats(3, 5, 5)], {}), ("det", [floats(1, 1)], {}),
+    ("unique", [integers(17)], {}), ("unique", [integers(17, dtype="uint8")], {"ordered": False}), ("unique", [floats(1)], {}),
+    ("searchsorted", [np.arange(0, 9, 2, dtype="float32"), integers(3, 5, below=10, dtype="float32")], {}),
+    ("searchsorted", [np.sort(np.arange(14) % 5).reshape(2, 7), integers(2, 4, below=5)], {"right": True}),
     ("vjp", [floats(2, 5), floats(2, 5)], {"body": "gelu(x0)", "wrt": 0}),
     ("vjp", [floats(1, 4, 3, 3), floats(1, 4, 3, 3)], {"body": "lrn(x0, size=3)", "wrt": 0}),
 ]

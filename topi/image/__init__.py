@@ -5,9 +5,11 @@ from __future__ import annotations
 from ..lazy import lazily
 
 _HOMES: dict[str, str] = {
+    "affine_grid": "sampling",
     "bilateral_slice": "bilateral",
     "box_blur": "blur",
     "gaussian_blur": "blur",
+    "grid_sample": "sampling",
     "resize": "resize",
     "resize2d": "resize",
     "unsharp_mask": "unsharp",

@@ -3,4 +3,5 @@
 from .bilateral import bilateral_slice as bilateral_slice
 from .blur import box_blur as box_blur, gaussian_blur as gaussian_blur
 from .resize import resize as resize, resize2d as resize2d
+from .sampling import affine_grid as affine_grid, grid_sample as grid_sample
 from .unsharp import unsharp_mask as unsharp_mask

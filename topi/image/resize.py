@@ -24,7 +24,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.tensor import Tensor
 from ..nn.window import pair
-from ..weighted import weighted_sum
+from ..weighted import keys_weights, weighted_sum
 from .errors import BadImage
 from .planes import Plane
 
@@ -165,7 +165,7 @@ def _weights(shape: tuple[int, int], part: Callable[[Any], Any], narrow: bool, a
         if narrow:
             second = _weight_16(part(f))
             return te.select(k == 0, _rest_16(second), second)
-        values = (1 - part(f), part(f)) if shape[0] == 2 else _cubic(part(f), alpha)
+        values = (1 - part(f), part(f)) if shape[0] == 2 else keys_weights(part(f), alpha)
         chosen = values[-1]
         for at in range(shape[0] - 2, -1, -1):
             chosen = te.select(k == at, values[at], chosen)
@@ -278,18 +278,7 @@ def _interpolated(
     """The weighted sum of the taps around a place."""
     cell, part = _place(index, size, out, coordinates, taps, kind)
     first = 0 if taps == 2 else -1
-    weights = (1 - part, part) if taps == 2 else _cubic(part, alpha)
+    weights = (1 - part, part) if taps == 2 else keys_weights(part, alpha)
     last = size - 1 if not isinstance(size, IntImm) else size.value - 1
     values = [read(te.max(te.min(cell + (k + first), last), 0)) for k in range(len(weights))]
     return weighted_sum(values, weights)
-
-
-def _cubic(t: Expr, a: float) -> tuple[Expr, ...]:
-    """Keys' weights of the four pixels around a place that is t past the second."""
-    def near(x: Any) -> Expr:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: Any) -> Expr:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return far(t + 1), near(t), near(1 - t), far(2 - t)

@@ -7,6 +7,10 @@ from ..lazy import lazily
 _HOMES: dict[str, str] = {
     "attention": "attention",
     **dict.fromkeys(("integer_conv", "integer_matmul"), "integer_products"),
+    "col2im": "columns",
+    "deformable_conv2d_nchw": "deformable",
+    "im2col": "columns",
+    "max_pool_with_places": "pool_places",
     **dict.fromkeys(("dequantize_groups", "quantize_groups", "weight_only_dense"), "weight_only"),
     **dict.fromkeys((
         "dense_bf16 dense_int8 dequantize packed_dense_bf16 packed_dense_int8 prepack_bf16 prepack_int8 quantize "

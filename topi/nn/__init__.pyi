@@ -34,6 +34,7 @@ from .any_conv import (
 )
 from .any_pool import adaptive_pool1d as adaptive_pool1d, adaptive_pool3d as adaptive_pool3d, pool1d as pool1d, pool3d as pool3d
 from .attention import attention as attention
+from .columns import col2im as col2im, im2col as im2col
 from .conv2d import (
     conv2d as conv2d,
     conv2d_NCHWc as conv2d_NCHWc,
@@ -45,6 +46,7 @@ from .conv2d import (
     group_conv2d_nchw as group_conv2d_nchw,
     group_conv2d_nhwc as group_conv2d_nhwc,
 )
+from .deformable import deformable_conv2d_nchw as deformable_conv2d_nchw
 from .dense import dense as dense, packed_dense as packed_dense, prepack_dense as prepack_dense
 from .depthwise import (
     depthwise_conv2d as depthwise_conv2d,
@@ -79,6 +81,7 @@ from .pool import (
     max_pool2d as max_pool2d,
     pool2d as pool2d,
 )
+from .pool_places import max_pool_with_places as max_pool_with_places
 from .quantized import (
     dense_bf16 as dense_bf16,
     dense_int8 as dense_int8,

@@ -1,0 +1,80 @@
+"""ONNX's operators that look images up at places that are data, and those of windows as columns."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..conversion import Refused
+from .context import Context, converts
+from .layers import windows_of
+
+__all__: list[str] = []
+
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}
+
+
+@converts("GridSample")
+def _grid_sample(c: Context) -> str:
+    mode, padding = c.attribute("mode", "linear"), c.attribute("padding_mode", "zeros")
+    mode, align, grid = _MODES.get(mode, mode), bool(c.attribute("align_corners", 0)), c[1]
+    if mode == "cubic" and padding == "border":
+        grid = _at_the_border(c, align)
+    if "float" not in c.type(0).dtype and mode != "nearest":
+        raise Refused("integers are weighed")
+    return c.emit("grid_sample", c[0], grid, mode=mode, padding=padding, align_corners=align)
+
+
+def _at_the_border(c: Context, align: bool) -> str:
+    """A grid whose places outside are those of the outermost elements: ONNX moves them there before it looks for neighbours."""
+    one = c.constant(1, 1)
+    sizes = np.asarray(c.static(0)[:1:-1])
+    edge = c.constant(np.ones_like(sizes) if align else (sizes - 1) / sizes, 1)
+    moved = c.emit("maximum", c.emit("minimum", c[1], edge), c.emit("negative", edge))
+    return c.emit("where", c.emit("greater", c.emit("abs", c[1]), one), moved, c[1])
+
+
+@converts("RoiAlign")
+def _roi_align(c: Context) -> str:
+    where = c.attribute("coordinate_transformation_mode", "half_pixel" if c.opset >= 16 else "output_half_pixel")
+    return c.emit("roi_align", c[0], c[1], c[2], size=(int(c.attribute("output_height", 1)), int(c.attribute("output_width", 1))),
+                  scale=float(c.attribute("spatial_scale", 1.0)), samples=int(c.attribute("sampling_ratio", 0)),
+                  mode="max_terms" if c.attribute("mode", "avg") == "max" else "avg", aligned=where == "half_pixel")
+
+
+@converts("MaxRoiPool")
+def _roi_pool(c: Context) -> str:
+    return c.emit("roi_pool", c[0], c[1], size=tuple(c.attribute("pooled_shape")), scale=float(c.attribute("spatial_scale", 1.0)))
+
+
+@converts("DeformConv")
+def _deform_conv(c: Context) -> str:
+    kernel = tuple(c.attribute("kernel_shape") or c.static(1)[2:])
+    mask = [c[4]] if c.has(4) else []
+    result = c.emit("deform_conv", c[0], c[2], c[1], *mask, groups=int(c.attribute("group", 1)),
+                    offset_groups=int(c.attribute("offset_group", 1)), **windows_of(c, kernel))
+    return c.emit("add", result, c.reshape(c[3], (c.static(3)[0], *[1] * len(kernel)))) if c.has(3) else result
+
+
+@converts("Col2Im")
+def _col2im(c: Context) -> str:
+    return c.emit("col2im", c[0], image=tuple(c.numbers(1)), kernel=tuple(kernel := c.numbers(2)), **windows_of(c, kernel))
+
+
+@converts("MaxUnpool")
+def _unpooled(c: Context) -> str:
+    """The elements at their places of zeros of the shape that was pooled, which is the upper left of what is asked for."""
+    kernel, shape = tuple(c.attribute("kernel_shape")), c.static(0)
+    windows = windows_of(c, kernel)
+    rank = len(kernel)
+    own = [(size - 1) * step - low - high + taps for size, step, low, high, taps in zip(
+        shape[2:], windows["stride"], windows["padding"][:rank], windows["padding"][rank:], kernel, strict=True)]
+    whole = (*shape[:2], *own)
+    zeros = c.emit("broadcast_to", c.constant(0, 0), shape=(prod(whole),))
+    flat = [c.reshape(c[at], (prod(shape),)) for at in (1, 0)]
+    result = c.reshape(c.emit("scatter_elements", zeros, *flat, axis=0), whole)
+    wanted = tuple(c.numbers(2)) if c.has(2) else whole
+    if any(size < extent for size, extent in zip(wanted, whole, strict=True)):
+        raise Refused(f"its output of shape {wanted} is smaller than what was pooled")
+    return c.emit("pad", result, before=(0,) * len(whole), after=tuple(a - b for a, b in zip(wanted, whole, strict=True)), value=0)

@@ -1,0 +1,146 @@
+"""The discrete Fourier transform, by the factors of its length (Cooley and Tukey, 1965): products with small matrices, and the
+factors between them. A length that is prime is one product; complex numbers are pairs, the last dimension of a tensor.
+
+Sums of n terms of float32 in so many steps are within log2(n) * 2**-23 * (the greatest magnitude of the exact result).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import te
+from ..errors import user_source
+from ..ir.expr import IntImm
+from ..te.tensor import Tensor, tensor_text
+from .checks import axis_of, integers, tensor
+from .errors import BadOperand
+from .transform import injective, reshape, transpose
+
+__all__ = ["dft", "fourier"]
+
+_DIRECT = 64
+"""Up to so many points a transform is one product."""
+_STEP = 32
+"""The greatest factor that a longer one is taken apart by."""
+_MOST_OF_A_TABLE = 512
+"""So many points are a matrix; of more, which are prime, its elements are looked up among the roots of unity."""
+
+
+def dft(re_data: Tensor, im_data: Tensor, inverse: Any = False) -> list[Tensor]:
+    """The real and the imaginary part of the transform over the last dimension, in the shape and dtype of each part, float32 or
+    float64; the inverse one is divided by the length. Raises BadOperand (TW0181)."""
+    real, imaginary = tensor(re_data, "dft"), tensor(im_data, "dft")
+
+    def pair(*i: Any) -> Any:
+        return te.select(i[-1].equal(0), real[i[:-1]], imaginary[i[:-1]])
+
+    found = fourier(injective((*real.shape, 2), pair, "complex"), -2, None, bool(inverse), False)
+
+    def part(at: int, name: str) -> Tensor:
+        return injective(real.shape, lambda *i: found[(*i, at)], name)
+
+    return [part(0, "dft_real"), part(1, "dft_imaginary")]
+
+
+def fourier(data: Tensor, axis: int, length: int | None = None, inverse: bool = False, onesided: bool = False) -> Tensor:
+    """The transform along an axis of data (..., 2), complex numbers, or (..., 1), real ones: (..., 2) in the dtype of data. length:
+    so many elements along the axis are taken, zeros after the last; None: all. inverse: the inverse one, divided by the length.
+
+    onesided: of the length // 2 + 1 first frequencies alone; those are what an inverse transform is given, and gives (..., 1).
+    Raises BadAxis (TW0180), BadOperand (TW0181).
+    """
+    source = tensor(data, "dft")
+    at = axis_of(source, axis, "dft")
+    extent, parts = source.shape[at], source.shape[-1]
+    if at == source.ndim - 1 or not isinstance(parts, IntImm) or parts.value not in (1, 2) or not isinstance(extent, IntImm) \
+            or not source.dtype.is_float:
+        raise BadOperand(f"dft along axis {axis} of {tensor_text(source)}", declared=source.source, called=user_source(),
+                         reason="its last dimension are the parts of a number, 1 or 2 floats, and the extent of the axis is known",
+                         fix="topi.expand_dims(x, -1) makes real numbers of x")
+    half = inverse and onesided
+    n = integers(length, "length of dft")[0] if length is not None else 2 * (extent.value - 1) if half else extent.value
+    if n < 1:
+        raise BadOperand(f"dft of {n} points of {tensor_text(source)}", declared=source.source, called=user_source(),
+                         fix="length=1, or more")
+    kind = "float64" if str(source.dtype) == "float64" else "float32"
+    order = [*(dim for dim in range(source.ndim - 1) if dim != at), at, source.ndim - 1]
+    moved = transpose(source, order)
+    rows: Any = math.prod(moved.shape[:-2])
+    flat = reshape(moved, (rows, extent, parts))
+    count = n // 2 + 1 if half else n
+
+    def taken(r: Any, i: Any, part: Any) -> Any:
+        """An element, 0 behind the last; of frequencies that are not given the conjugate of their mirror image."""
+        place = te.min(i, n - i) if half else i
+        value = flat[r, te.max(te.min(place, extent - 1), 0), part].astype(kind)
+        if half:
+            value = te.select(te.all(part.equal(1), i * 2 >= n), te.select((i * 2).equal(n), te.const(0, kind), -value), value)
+            value = te.select(te.all(part.equal(1), i.equal(0)), te.const(0, kind), value)
+        return value if count <= extent.value else te.if_then_else(place < extent, value, te.const(0, kind))
+
+    found = _transformed(injective((rows, n, parts), taken, "dft_data"), n, kind, inverse)
+    results = 1 if half else 2
+    kept = n // 2 + 1 if onesided and not inverse else n
+
+    def result(r: Any, i: Any, part: Any) -> Any:
+        value = found[r, i, part]
+        return (value * te.const(1 / n, kind) if inverse else value).astype(source.dtype)
+
+    whole = te.compute((rows, kept, results), result, name="dft", tag="injective")
+    unfolded = reshape(whole, (*moved.shape[:-2], kept, results))
+    return transpose(unfolded, [order.index(dim) for dim in range(source.ndim)])
+
+
+def _transformed(x: Tensor, n: int, kind: str, inverse: bool) -> Tensor:
+    """The transform of (rows, n, 1 or 2), (rows, n, 2)."""
+    outer = 1 if n <= _DIRECT else max((one for one in range(2, _STEP + 1) if n % one == 0), default=1)
+    if outer == 1:
+        return _product(x, n, 1, kind, inverse)
+    inner = n // outer
+    first = _product(x, outer, inner, kind, inverse)                                  # (rows, outer * inner, 2)
+    turns = te.constant(_roots(n, inverse)[np.outer(np.arange(outer), np.arange(inner)) % n].astype(kind), "turns")
+
+    def turned(r: Any, i: Any, part: Any) -> Any:
+        row, k, j = te.indexdiv(r, outer), te.indexmod(r, outer), i
+        real, imaginary = (first[row, k * inner + j, at] for at in (0, 1))
+        return te.select(part.equal(0), real * turns[k, j, 0] - imaginary * turns[k, j, 1],
+                         real * turns[k, j, 1] + imaginary * turns[k, j, 0])
+
+    rows = x.shape[0]
+    second = _transformed(te.compute((rows * outer, inner, 2), turned, name="dft_turned"), inner, kind, inverse)
+    def ordered(r: Any, i: Any, part: Any) -> Any:
+        return second[r * outer + te.indexmod(i, outer), te.indexdiv(i, outer), part]
+
+    return injective((rows, n, 2), ordered, "dft_order")
+
+
+def _product(x: Tensor, n: int, apart: int, kind: str, inverse: bool) -> Tensor:
+    """The transforms of n elements that lie `apart` elements apart, of which as many begin: (rows, n * apart, 2)."""
+    parts = int(x.shape[2])
+    roots = _roots(n, inverse)
+    j, q = te.reduce_axis((0, n), "j"), te.reduce_axis((0, parts), "q")
+    if n <= _MOST_OF_A_TABLE:
+        table = roots[np.outer(np.arange(n), np.arange(n)) % n]                       # k, j, part
+        whole = np.stack([table, np.stack([-table[..., 1], table[..., 0]], -1)], -1)  # k, j, part, q
+        matrix: Any = te.constant(np.ascontiguousarray(whole[..., :parts]).astype(kind), "fourier")
+    else:
+        units = te.constant(np.stack([roots, np.stack([-roots[:, 1], roots[:, 0]], -1)], -1)[..., :parts].astype(kind), "roots")
+
+        def root(k: Any, i: Any, part: Any, other: Any) -> Any:
+            return units[(k * i) % n, part, other]
+
+        matrix = injective((n, n, 2, parts), root, "fourier")
+
+    def total(r: Any, i: Any, part: Any) -> Any:
+        return te.sum(matrix[te.indexdiv(i, apart), j, part, q] * x[r, j * apart + te.indexmod(i, apart), q], axis=[j, q])
+
+    return te.compute((x.shape[0], n * apart, 2), total, name="dft_product")
+
+
+def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
+    """The powers of the root of unity, (n, 2)."""
+    angles = (2 if inverse else -2) * np.pi * np.arange(n) / n
+    return np.stack([np.cos(angles), np.sin(angles)], -1)

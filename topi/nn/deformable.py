@@ -1,0 +1,61 @@
+"""Convolutions whose taps lie where data says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...te.tensor import Tensor
+from ..checks import tensor
+from ..image.sampling import weighed
+from ..transform import reshape
+from .conv2d import conv2d
+from .convolutions import check_channels, check_rank, misfit, tap_count
+from .window import each_side, numbers_for, out_extent
+
+__all__ = ["deformable_conv2d_nchw"]
+
+
+def deformable_conv2d_nchw(
+    data: Tensor, offset: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, deformable_groups: int = 1,
+    groups: int = 1, out_dtype: Any = None, mask: Tensor | None = None,
+) -> Tensor:
+    """The convolution of data (N, C, H, W) with kernel (O, C / groups, KH, KW), whose taps are moved by offset (N,
+    deformable_groups * KH * KW * 2, height, width), rows before columns, and weighed by mask (N, deformable_groups * KH * KW,
+    height, width): (N, O, height, width). Between elements they are weighed bilinearly, and zeros outside (J. Dai et al., 2017).
+
+    padding: a number, a pair, or those before and those after. Raises BadConvolution (TW0191), BadOperand (TW0181), BadWindow
+    (TW0190).
+    """
+    check_rank(data, 4, "NCHW")
+    check_rank(kernel, 4, "OIHW")
+    moved = tensor(offset, "the offset of deformable_conv2d", 4)
+    check_channels(data, data.shape[1], kernel, kernel.shape[1], kernel.shape[0], groups)
+    taps = [tap_count(extent) for extent in kernel.shape[2:]]
+    channels, outputs = tap_count(data.shape[1]), tap_count(kernel.shape[0])
+    steps, far = numbers_for(strides, 2, "strides"), numbers_for(dilation, 2, "dilation")
+    reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
+    low, high = each_side(padding, reach)
+    out: list[Any] = [out_extent(data.shape[2 + dim], low[dim], high[dim], reach[dim], steps[dim], ("height", "width")[dim])
+                      for dim in (0, 1)]
+    count = taps[0] * taps[1]
+    if channels % deformable_groups or tap_count(moved.shape[1]) != deformable_groups * count * 2:
+        raise misfit(moved, kernel, f"an offset has 2 numbers for each of {deformable_groups} groups and {count} taps")
+    each = channels // deformable_groups
+    kind = "float64" if str(data.dtype) == "float64" else "float32"
+
+    def column(n: Any, row: Any, y: Any, x: Any) -> Any:
+        channel, tap = te.indexdiv(row, count), te.indexmod(row, count)
+        which = te.indexdiv(channel, each) * count + tap
+        turns = te.indexdiv(tap, taps[1]), te.indexmod(tap, taps[1])
+        places: list[Any] = []
+        for dim, index in enumerate((y, x)):
+            own = (index * steps[dim] - low[dim] + turns[dim] * far[dim]).astype(kind)
+            place = own + moved[n, 2 * which + dim, y, x].astype(kind)
+            places.append(te.max(te.min(place, (data.shape[2 + dim] + 1).astype(kind)), -2))
+        value = weighed(data, (n, channel), places, 2, "zeros")
+        return (value if mask is None else value * mask[n, which, y, x].astype(kind)).astype(data.dtype)
+
+    columns = te.compute((data.shape[0], channels * count, *out), column, name="deformed")
+    weights = reshape(kernel, (outputs, channels // groups * count, 1, 1))
+    return conv2d(columns, weights, 1, 0, 1, groups, "NCHW", out_dtype)

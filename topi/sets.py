@@ -1,0 +1,128 @@
+"""Elements each once, and places in sorted rows: by hybrid scripts over what order.py sorts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir.ops import is_const
+from ..te.hybrid.runtime import allocate, output_tensor
+from ..te.shape import same_extent, scalar_dtype
+from ..te.tensor import Tensor, tensor_text
+from .checks import tensor
+from .errors import BadOperand
+from .order import argsort, order_key
+from .transform import injective, reshape
+
+__all__ = ["searchsorted", "unique"]
+
+
+def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[Tensor]:
+    """The elements of data (n,) each once: [values, indices, inverse, number], and counts where they are asked for.
+
+    values: ascending, NaNs as one at the end, or in the order in which they are first met; in the dtype of data. indices: where
+    each is first met; inverse: the place among them of each element of data; counts: how often each is met. All are int32 of n
+    elements, of which only the first `number`, int32 (1,), mean something; behind them values are data[0], indices and counts 0.
+    Raises BadOperand (TW0181).
+    """
+    source = tensor(data, "unique", 1)
+    if is_const(source.shape[0], 0):
+        raise BadOperand(f"unique of {tensor_text(source)}, which has no elements", declared=source.source, called=user_source(),
+                         fix="a tensor of one element at least")
+    key = order_key(source.dtype, True)
+
+    def ranked(i: Any) -> Any:
+        return key(source[i])
+
+    keys = injective(source.shape, ranked, "keys")
+    first, inverse, counts, number = _groups(keys, argsort(source, dtype="int32"))
+    if not is_sorted:
+        first, inverse, counts = _as_met(first, inverse, counts, number)
+
+    def value(i: Any) -> Any:
+        return source[te.max(te.min(first[i], source.shape[0] - 1), 0)]
+
+    values = injective(source.shape, value, "unique")
+    return [values, first, inverse, number, *([counts] if return_counts else [])]
+
+
+@te.hybrid.script
+def _groups(keys: Any, order: Any) -> Any:
+    """Of equal keys, in order: the first place, the number of the group by place, how many there are, and how many groups."""
+    first = output_tensor(keys.shape, "int32")
+    inverse = output_tensor(keys.shape, "int32")
+    counts = output_tensor(keys.shape, "int32")
+    number = output_tensor((1,), "int32")
+    group = 0
+    for i in range(keys.shape[0]):
+        place = order[i]
+        if i > 0 and keys[place] != keys[order[max(i, 1) - 1]]:
+            group = group + 1
+        if counts[group] == 0:
+            first[group] = place
+        counts[group] = counts[group] + 1
+        inverse[place] = group
+    number[0] = group + 1
+    return first, inverse, counts, number
+
+
+@te.hybrid.script
+def _as_met(first: Any, inverse: Any, counts: Any, number: Any) -> Any:
+    """The groups in the order of their first places."""
+    firsts = output_tensor(first.shape, "int32")
+    inverses = output_tensor(first.shape, "int32")
+    sizes = output_tensor(first.shape, "int32")
+    begins = allocate(first.shape, "int32")
+    place = allocate(first.shape, "int32")
+    for i in range(number[0]):
+        begins[first[i]] = i + 1
+    group = 0
+    for i in range(first.shape[0]):
+        if begins[i] > 0:
+            firsts[group] = i
+            sizes[group] = counts[begins[i] - 1]
+            place[begins[i] - 1] = group
+            group = group + 1
+    for i in range(first.shape[0]):
+        inverses[i] = place[inverse[i]]
+    return firsts, inverses, sizes
+
+
+def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, out_dtype: object = "int64") -> Tensor:
+    """Where values would be put into ascending rows so that these stay in order: before elements that are equal, or, right, behind
+    them. sorted_sequence: (..., n) beside values (..., m), or (n,) beside values of any shape; the result, of `out_dtype`, has the
+    shape of values. Raises BadOperand (TW0181)."""
+    source, given = tensor(sorted_sequence, "searchsorted"), tensor(values, "the values of searchsorted")
+    alone = source.ndim == 1
+    if not source.ndim or (not alone and (source.ndim != given.ndim or
+                                          not all(map(same_extent, source.shape[:-1], given.shape[:-1])))):
+        raise BadOperand(f"searchsorted: {tensor_text(given)} are no values for rows of {tensor_text(source)}",
+                         declared=given.source, called=user_source(), fix="a row for each row of values, or one for all")
+    rows: Any = 1 if alone else math.prod(source.shape[:-1])
+    count: Any = math.prod(given.shape) if alone else given.shape[-1]
+    places: Any = _places(reshape(source, (rows, source.shape[-1])), reshape(given, (rows, count)), 1 if right else 0)
+    kind = scalar_dtype(out_dtype)
+    flat = places if str(places.dtype) == str(kind) else injective(places.shape, lambda *i: places[i].astype(kind), "searchsorted")
+    return reshape(flat, given.shape)
+
+
+@te.hybrid.script
+def _places(rows: Any, values: Any, right: int) -> Any:
+    places = output_tensor(values.shape, "int32")
+    for r in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            low = 0
+            high = rows.shape[1]
+            while low < high:
+                middle = (low + high) // 2
+                before = rows[r, middle] < values[r, i]
+                if right == 1:
+                    before = rows[r, middle] <= values[r, i]
+                if before:
+                    low = middle + 1
+                else:
+                    high = middle
+            places[r, i] = low
+    return places

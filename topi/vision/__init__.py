@@ -1,0 +1,13 @@
+"""Operators on boxes: regions of images, and detections."""
+
+from __future__ import annotations
+
+from ..lazy import lazily
+
+_HOMES: dict[str, str] = {
+    "roi_align": "regions",
+    "roi_pool": "regions",
+}
+"""Where each name lives: the module below this package."""
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,0 +1,162 @@
+"""Regions of images brought to one size: windows whose ends are data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir import ops
+from ...te.tensor import Tensor, tensor_text
+from ..checks import integers, tensor
+from ..errors import BadOperand, BadParameter
+from ..image.sampling import weighed
+from ..nn.window import pair
+
+__all__ = ["roi_align", "roi_pool"]
+
+
+def roi_align(
+    data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float, mode: str = "avg", sample_ratio: int = -1,
+    batch_indices: Tensor | None = None, aligned: bool = False,
+) -> Tensor:
+    """Each region as so many bins (a number, or height and width), which are the mean ("avg") or the greatest ("max") of samples
+    of data (N, C, H, W), in its dtype: (regions, C, height, width). "max_terms" takes the greatest among the four weighted
+    neighbours of all samples, as ONNX has it.
+
+    rois: (regions, 5), a number of the batch before x0, y0, x1, y1; or (regions, 4), where batch_indices has those numbers.
+    spatial_scale: what these are multiplied with. sample_ratio: samples along each side of a bin; below 1 as many as it has
+    elements. aligned: centres of elements lie half an element farther. Raises BadOperand (TW0181), BadParameter (TW0182),
+    BadWindow (TW0190).
+    """
+    source, boxes, lead = _regions(data, rois, batch_indices, "roi_align")
+    high, wide = pair(pooled_size, "pooled_size")
+    ratio, = integers(sample_ratio, "sample_ratio of roi_align")
+    if mode not in ("avg", "max", "max_terms"):
+        raise BadParameter(f"roi_align has no mode {mode!r}", called=user_source(), allowed='"avg", "max", "max_terms"',
+                           fix='mode="avg"')
+    kind = _wide(source, boxes)
+    sides = (1, 0)
+    """Of height and width the place of the first coordinate in a box."""
+
+    def side(r: Any, dim: int) -> tuple[Any, Any]:
+        """The beginning, and the extent of a bin."""
+        begin, end = (boxes[r, lead + sides[dim] + far].astype(kind) * te.const(spatial_scale, kind) - te.const(0.5 * aligned, kind)
+                      for far in (0, 2))
+        return begin, (end - begin if aligned else te.max(end - begin, 1)) / te.const((high, wide)[dim], kind)
+
+    def count(r: Any, d: Any) -> Any:
+        numbers = [te.ceil(te.max(te.min(side(r, dim)[1], 1 << 20), 0)).astype("int32") for dim in (0, 1)]
+        return te.select(d.equal(0), *numbers)
+
+    counts: Any = te.compute((boxes.shape[0], 2), count, name="roi_samples") if ratio < 1 else None
+
+    def number(r: Any, dim: int) -> Any:
+        return te.const(ratio, "int32") if counts is None else counts[r, dim]
+
+    def samples(r: Any, c: Any, y: Any, x: Any) -> tuple[Any, Any]:
+        taps = [te.reduce_axis((0, number(r, dim)), name) for dim, name in enumerate(("sy", "sx"))]
+        places, inside = list[Any](), list[Any]()
+        for dim, (bin, tap) in enumerate(zip((y, x), taps, strict=True)):
+            begin, extent = side(r, dim)
+            each = extent / number(r, dim).astype(kind)
+            place = begin + bin.astype(kind) * extent + (tap.astype(kind) + te.const(0.5, kind)) * each
+            size = source.shape[2 + dim].astype(kind)
+            inside += [place >= -1, place <= size]
+            places.append(te.max(te.min(place, size), -1))
+        batch = _batch(source, boxes, batch_indices, r)
+        value = _greatest_term(source, (batch, c), places) if mode == "max_terms" else \
+            weighed(source, (batch, c), places, 2, "border")
+        return te.select(te.all(*inside), value, te.const(0, kind)), taps
+
+    def pooled(*i: Any) -> Any:
+        value, taps = samples(*i)
+        return te.sum(value, axis=taps) if mode == "avg" else te.max(value, axis=taps)
+
+    shape = (boxes.shape[0], source.shape[1], high, wide)
+    found = te.compute(shape, pooled, name=f"roi_align_{mode}")
+
+    def result(r: Any, *i: Any) -> Any:
+        total = number(r, 0) * number(r, 1)
+        value = found[(r, *i)] / te.max(total, 1).astype(kind) if mode == "avg" else \
+            te.select(total > 0, found[(r, *i)], te.const(0, kind))
+        return value.astype(source.dtype)
+
+    return te.compute(shape, result, name="roi_align", tag="injective")
+
+
+def _greatest_term(source: Tensor, lead: tuple[Any, ...], places: list[Any]) -> Any:
+    """The greatest of the weighted neighbours of a place."""
+    firsts = [te.min(te.floor(te.max(place, 0)), (extent - 1).astype(place.dtype))
+              for place, extent in zip(places, source.shape[2:], strict=True)]
+    parts = [te.max(te.min(place, (extent - 1).astype(place.dtype)), 0) - first
+             for place, first, extent in zip(places, firsts, source.shape[2:], strict=True)]
+
+    def term(down: int, right: int) -> Any:
+        at = [te.max(te.min(first.astype("int32") + far, extent - 1), 0)
+              for first, far, extent in zip(firsts, (down, right), source.shape[2:], strict=True)]
+        weights = (parts[0] if down else 1 - parts[0]), (parts[1] if right else 1 - parts[1])
+        return source[(*lead, *at)].astype(places[0].dtype) * weights[0] * weights[1]
+
+    terms = [term(down, right) for down in (0, 1) for right in (0, 1)]
+    return te.max(te.max(terms[0], terms[1]), te.max(terms[2], terms[3]))
+
+
+def roi_pool(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float) -> Tensor:
+    """The greatest element of each of so many bins of regions of data (N, C, H, W), 0 of none: (regions, C, height, width). rois:
+    (regions, 5), a number of the batch before x0, y0, x1, y1, which are multiplied with spatial_scale and rounded. Raises
+    BadOperand (TW0181), BadWindow (TW0190)."""
+    source, boxes, lead = _regions(data, rois, None, "roi_pool")
+    sizes = pair(pooled_size, "pooled_size")
+    kind = _wide(boxes, boxes)
+
+    def bound(r: Any, dim: Any, bin: Any, end: int) -> Any:
+        first, last = (te.round(te.select(dim.equal(0), boxes[r, lead + 1 + far], boxes[r, lead + far]).astype(kind)
+                                * te.const(spatial_scale, kind)) for far in (0, 2))
+        count, size = (te.select(dim.equal(0), *pair_of) for pair_of in (
+            tuple(te.const(one, kind) for one in sizes), tuple(ops.cast(one, kind) for one in source.shape[2:])))
+        each = te.max(last - first + 1, 1) / count
+        far = te.ceil((bin + 1).astype(kind) * each) if end else te.floor(bin.astype(kind) * each)
+        return te.max(te.min(far + first, size), 0).astype("int32")
+
+    begins, ends = (te.compute((boxes.shape[0], 2, max(sizes)), lambda r, dim, bin, end=end: bound(r, dim, bin, end), name=name)
+                    for end, name in ((0, "roi_begin"), (1, "roi_end")))
+
+    def pooled(r: Any, c: Any, y: Any, x: Any) -> Any:
+        taps = [te.reduce_axis((0, te.max(ends[r, dim, bin] - begins[r, dim, bin], 0)), name)
+                for dim, (bin, name) in enumerate(((y, "ry"), (x, "rx")))]
+        at = [te.min(begins[r, dim, bin] + tap, extent - 1)
+              for dim, (bin, tap, extent) in enumerate(zip((y, x), taps, source.shape[2:], strict=True))]
+        return te.max(source[(_batch(source, boxes, None, r), c, *at)], axis=taps)
+
+    shape = (boxes.shape[0], source.shape[1], *sizes)
+    found = te.compute(shape, pooled, name="roi_pool_max")
+
+    def result(r: Any, c: Any, y: Any, x: Any) -> Any:
+        some = te.all(*(ends[r, dim, bin] > begins[r, dim, bin] for dim, bin in enumerate((y, x))))
+        return te.select(some, found[r, c, y, x], te.const(0, source.dtype))
+
+    return te.compute(shape, result, name="roi_pool", tag="injective")
+
+
+def _regions(data: Any, rois: Any, batch_indices: Any, subject: str) -> tuple[Tensor, Tensor, int]:
+    """Data, boxes, and where coordinates begin in a box."""
+    source, boxes = tensor(data, subject, 4), tensor(rois, f"the regions of {subject}", 2)
+    lead = 1 if batch_indices is None else 0
+    if batch_indices is not None:
+        tensor(batch_indices, f"the batch indices of {subject}", 1)
+    if not source.dtype.is_float or not boxes.dtype.is_float or not ops.is_const(boxes.shape[1], lead + 4):
+        raise BadOperand(f"{subject}: {tensor_text(boxes)} are no regions of {tensor_text(source)}", declared=boxes.source,
+                         called=user_source(), reason=f"a region is {lead + 4} floats, and so are the elements of the data",
+                         fix="rois (regions, 5), or (regions, 4) and batch_indices")
+    return source, boxes, lead
+
+
+def _batch(source: Tensor, boxes: Tensor, batch_indices: Tensor | None, r: Any) -> Any:
+    """The image of a region, inside whatever is said."""
+    given = (boxes[r, 0] if batch_indices is None else batch_indices[r]).astype("int32")
+    return te.max(te.min(given, source.shape[0] - 1), 0)
+
+
+def _wide(*tensors: Tensor) -> str:
+    return "float64" if any(str(one.dtype) == "float64" for one in tensors) else "float32"
