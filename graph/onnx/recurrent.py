@@ -3,13 +3,12 @@ is one product before the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..conversion import Conversion, Refused
-from ..inner import InnerScope, emit_loop
+from ..recurrent import Activation, Layer, gru_cell, lstm_cell, rnn_cell
 from ..types import Extent
 from .context import Context, converts
 from .shapes import backward
@@ -22,8 +21,6 @@ _WITH_NUMBERS: dict[str, tuple[float | None, float | None]] = {
     "HardSigmoid": (0.2, 0.5), "Elu": (1.0, None),
 }
 """Activations with their alpha and beta, where they have them."""
-
-Activation = Callable[[Conversion, str], str]
 
 
 def _activation(name: str, alphas: list[float], betas: list[float]) -> Activation:
@@ -49,110 +46,6 @@ def _activation(name: str, alphas: list[float], betas: list[float]) -> Activatio
     return scaled
 
 
-@dataclass
-class _Layer:
-    """One direction of a layer. products: (steps, batch, gates * hidden), of the inputs and their weights, biases added. r: the
-    weights of what comes from the step before. lengths: of the sequences, "" where all are whole. states: (batch, hidden), before
-    the first step. peepholes: of the gates in, out and forget. inner_bias: what a GRU adds before it resets, "" where it resets
-    first."""
-
-    c: Context
-    products: str
-    r: str
-    lengths: str
-    hidden: int
-    states: list[str]
-    peepholes: Sequence[str]
-    inner_bias: str
-    functions: Sequence[Activation] = ()
-    clip: float | None = None
-
-    def run(self, cell: Callable[[_Step], Sequence[str]]) -> list[str]:
-        """All steps: (steps, batch, hidden), and the states at last."""
-        steps = self.c.type(self.products).shape[0]
-        if steps == 1 and not self.lengths:
-            now = self.c.reshape(self.products, self.c.type(self.products).shape[1:])
-            after = list(cell(_Step(self, self.c, now, self.states, lambda value: value)))
-            return [self.c.reshape(after[0], (1, *self.c.type(after[0]).shape)), *after]
-        inner = InnerScope(self.c.scope, self.c.proto.op_type.lower())
-        c = Conversion(inner, [], self.c.source)
-        i = inner.graph.input("step", (), "int64")
-        states = [inner.graph.input(f"state{at}", self.c.type(value).shape, self.c.type(value).dtype)
-                  for at, value in enumerate(self.states)]
-        after = list(cell(_Step(self, c, c.emit("take", inner.taken(self.products), i, axis=0), states, inner.taken)))
-        row = after[0]
-        if self.lengths:
-            lengths = inner.taken(self.lengths)
-            inside = c.reshape(c.emit("less", c.cast(i, c.type(lengths).dtype), lengths), (*c.type(lengths).shape, 1))
-            after = [c.emit("where", inside, new, old) for new, old in zip(after, states, strict=True)]
-            row = c.emit("where", inside, row, c.constant(0, row))
-        made = emit_loop(self.c.scope, inner, "", "", self.states, [*after, row], steps, self.c.source)
-        return [made[-1], *made[:-1]]
-
-
-class _Step:
-    """One step. products: (batch, gates * hidden), of the inputs and their weights, biases added."""
-
-    def __init__(self, layer: _Layer, c: Conversion, products: str, states: Sequence[str], taken: Callable[[str], str]) -> None:
-        self.layer, self.c, self.products, self.states, self.taken = layer, c, products, states, taken
-
-    def gate(self, value: str, at: int, count: int = 1) -> str:
-        """Gates from `at` on of a value that has all of them side by side."""
-        hidden = self.layer.hidden
-        return self.c.emit("slice", value, begin=(at * hidden,), end=((at + count) * hidden,), step=(1,), axes=(1,))
-
-    def weights(self, at: int, count: int) -> str:
-        """The rows of gates of the recurrent weights."""
-        hidden = self.layer.hidden
-        return self.taken(self.layer.c.emit("slice", self.layer.r, begin=(at * hidden,), end=((at + count) * hidden,), step=(1,),
-                                            axes=(0,)))
-
-    def times(self, value: str, weights: str) -> str:
-        return self.c.emit("matmul", value, weights, transpose_b=True)
-
-    def active(self, at: int, value: str) -> str:
-        """The function `at` of a value, which is clipped before."""
-        clip = self.layer.clip
-        return self.layer.functions[at](self.c, value if clip is None else self.c.emit("clip", value, low=-clip, high=clip))
-
-    def peep(self, at: int, value: str, cell: str) -> str:
-        """A gate's argument with what it sees of the cell."""
-        if not self.layer.peepholes:
-            return value
-        return self.c.emit("add", value, self.c.emit("multiply", self.taken(self.layer.peepholes[at]), cell))
-
-
-def _rnn(step: _Step) -> Sequence[str]:
-    h, = step.states
-    return [step.active(0, step.c.emit("add", step.products, step.times(h, step.taken(step.layer.r))))]
-
-
-def _gru(step: _Step) -> Sequence[str]:
-    c, (h,), layer = step.c, step.states, step.layer
-    gates = c.emit("add", step.gate(step.products, 0, 2), step.times(h, step.weights(0, 2)))
-    update, reset = step.active(0, step.gate(gates, 0)), step.active(0, step.gate(gates, 1))
-    if layer.inner_bias:
-        past = c.emit("multiply", reset, c.emit("add", step.times(h, step.weights(2, 1)), step.taken(layer.inner_bias)))
-    else:
-        past = step.times(c.emit("multiply", reset, h), step.weights(2, 1))
-    new = step.active(1, c.emit("add", step.gate(step.products, 2), past))
-    return [c.emit("add", c.emit("multiply", c.emit("subtract", c.constant(1, new), update), new), c.emit("multiply", update, h))]
-
-
-def _lstm(input_forget: bool) -> Callable[[_Step], Sequence[str]]:
-    def cell(step: _Step) -> Sequence[str]:
-        c, (h, old) = step.c, step.states
-        gates = c.emit("add", step.products, step.times(h, step.taken(step.layer.r)))
-        into = step.active(0, step.peep(0, step.gate(gates, 0), old))
-        keep = c.emit("subtract", c.constant(1, into), into) if input_forget else \
-            step.active(0, step.peep(2, step.gate(gates, 2), old))
-        new = c.emit("add", c.emit("multiply", keep, old), c.emit("multiply", into, step.active(1, step.gate(gates, 3))))
-        out = step.active(0, step.peep(1, step.gate(gates, 1), new))
-        return [c.emit("multiply", out, step.layer.functions[2](c, new)), new]
-
-    return cell
-
-
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _FUNCTIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
@@ -170,7 +63,7 @@ def _recurrent(c: Context) -> Sequence[str]:
     each = len(_FUNCTIONS[kind])
     if len(functions) != each * len(backwards):
         raise Refused(f"it has {len(functions)} activations")
-    cell = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm(bool(c.attribute("input_forget", 0)))}[kind]
+    cell = {"RNN": rnn_cell, "GRU": gru_cell, "LSTM": lstm_cell(bool(c.attribute("input_forget", 0)))}[kind]
     clip = c.attribute("clip")
     outs: list[list[str]] = []
     for at, back in enumerate(backwards):
@@ -186,11 +79,11 @@ def _recurrent(c: Context) -> Sequence[str]:
     return [whole, *last][:c.outputs]
 
 
-def _turned_back(c: Context, layer: _Layer, value: str) -> str:
+def _turned_back(c: Context, layer: Layer, value: str) -> str:
     return c.emit("reverse_sequence", value, layer.lengths, time_axis=0, batch_axis=1) if layer.lengths else backward(c, value, 0)
 
 
-def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: bool) -> _Layer:
+def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: bool) -> Layer:
     """One direction of a layer: what goes into it, its inputs times their weights done at once."""
     kind, dtype = c.proto.op_type, c.type(0).dtype
     steps, batch, width = c.type(x).shape
@@ -229,7 +122,8 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
         peepholes = [c.emit("slice", part(c[7]), begin=(gate * hidden,), end=((gate + 1) * hidden,), step=(1,), axes=(0,))
                      for gate in range(3)]
     states = [state(5), state(6)] if kind == "LSTM" else [state(5)]
-    return _Layer(c, c.reshape(products, (steps, batch, gates * hidden)), r, lengths, hidden, states, peepholes, inner_bias)
+    whole = c.reshape(products, (steps, batch, gates * hidden))
+    return Layer(c, kind.lower(), whole, r, lengths, hidden, states, peepholes, inner_bias)
 
 
 def _product(steps: Extent, batch: Extent) -> Extent:

@@ -180,6 +180,52 @@ def _binary(ours: str) -> Row:
 
 for _name, _ours in _ALIKE.items():
     aten(*(f"{_name}.{overload}" for overload in ("default", "Tensor", "Scalar")))(_binary(_ours))
+aten("max.other")(_binary("maximum"))
+aten("min.other")(_binary("minimum"))
+
+
+@aten("hypot.default", "logaddexp.default", "copysign.Tensor", "xlogy.Tensor")
+def _of_two_floats(c: Call) -> str:
+    """Of two floats: the long side, log(exp(x) + exp(y)), x with the sign of y, x * log(y)."""
+    kind = c.target.partition(".")[0]
+    x, y = c.operand("self", c.dtype), c.operand("other", c.dtype)
+    zero = c.filled(0, c.dtype)
+    if kind == "hypot":
+        return c.emit("sqrt", c.emit("add", c.emit("square", x), c.emit("square", y)))
+    if kind == "copysign":
+        size = c.emit("abs", x)
+        below = c.emit("less", c.emit("atan2", y, c.filled(-1, c.dtype)), zero)        # of -0 too
+        return c.emit("where", below, c.emit("negative", size), size)
+    if kind == "xlogy":
+        product = c.emit("multiply", x, c.emit("log", y))
+        nothing = c.emit("logical_and", c.emit("equal", x, zero), c.emit("logical_not", c.emit("isnan", y)))
+        return c.emit("where", nothing, zero, product)
+    top, far = c.emit("maximum", x, y), c.emit("abs", c.emit("subtract", x, y))
+    sum = c.emit("add", top, c.emit("log1p", c.emit("exp", c.emit("negative", far))))
+    return c.emit("where", c.emit("equal", x, y), c.emit("add", top, c.filled(math.log(2), c.dtype)), sum)
+
+
+@aten("frac.default", "deg2rad.default", "rad2deg.default", "erfc.default", "logit.default", "positive.default", "absolute.default",
+      "signbit.default")
+def _of_one(c: Call) -> str:
+    kind, x = c.target.partition(".")[0], c.tensor()
+    if kind in ("positive", "absolute"):
+        return x if kind == "positive" else c.emit("abs", x)
+    if kind == "signbit":
+        return c.emit("less", x, c.filled(0, c.type(x).dtype)) if "float" not in c.type(x).dtype else \
+            c.emit("less", c.emit("atan2", x, c.filled(-1, c.type(x).dtype)), c.filled(0, c.type(x).dtype))
+    x = c.cast(x, c.dtype)
+    if kind == "frac":
+        return c.emit("subtract", x, c.emit("trunc", x))
+    if kind in ("deg2rad", "rad2deg"):
+        return c.emit("multiply", x, c.filled(math.pi / 180 if kind == "deg2rad" else 180 / math.pi, c.dtype))
+    one = c.filled(1, c.dtype)
+    if kind == "erfc":
+        return c.emit("subtract", one, c.emit("erf", x))
+    edge = c.known("eps", None)
+    if edge is not None:
+        x = c.emit("clip", x, low=float(edge), high=1 - float(edge))
+    return c.emit("log", c.emit("divide", x, c.emit("subtract", one, x)))
 
 
 @aten("logical_and.default", "logical_or.default", "logical_xor.default")

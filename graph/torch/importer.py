@@ -15,7 +15,7 @@ from ..errors import BadExternalData, NotAModel
 from ..node import Parts
 from ..rewrite import without_dead
 from ..types import TensorType
-from . import arithmetic, gradients, layers, lookups, losses, makers, movement, reductions
+from . import arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision
 from .aliases import Alias, Step, Storage
 from .archive import Archive
 from .call import ROWS, VIEWS, Call
@@ -25,7 +25,7 @@ from .schema import Exported, Frame, Node, Symbol, TensorMeta, TensorName, Value
 
 __all__ = ["FAMILIES", "imported"]
 
-FAMILIES = (arithmetic, gradients, layers, lookups, losses, makers, movement, reductions)
+FAMILIES = (arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision)
 """Importing them fills the table of rows."""
 
 _ATEN = "torch.ops.aten."
@@ -221,6 +221,9 @@ class _Frame:
         shared = source is not None and name in VIEWS and _shares(meta, self.frame.tensors.get(source), name)
         for at, (result, value) in enumerate(zip(node.outputs, values, strict=False)):
             if not result:
+                continue
+            if not value:  # which the row does not compute: what reads it waits
+                self.waiting.add(result)
                 continue
             self.check(result, c.type(value))
             if shared and source is not None:

@@ -10,21 +10,22 @@ from ..conversion import Refused
 from .call import Call, aten
 from .movement import repeated
 
-__all__: list[str] = []
+__all__ = ["batched", "many", "unbatched"]
 
 
-def _many(values: Sequence[int], count: int) -> tuple[int, ...]:
+def many(values: Sequence[int], count: int) -> tuple[int, ...]:
     """A number for each dimension: one stands for all of them."""
     return tuple(values) * count if len(values) == 1 else tuple(values)
 
 
-def _batched(c: Call, value: str, rank: int) -> tuple[str, bool]:
+def batched(c: Call, value: str, rank: int) -> tuple[str, bool]:
     """A value with a batch, and whether it had none."""
     single = c.rank(value) == rank + 1
     return (c.reshape(value, (1, *c.type(value).shape)) if single else value), single
 
 
-def _unbatched(c: Call, value: str, single: bool) -> str:
+def unbatched(c: Call, value: str, single: bool) -> str:
+    """A value without the batch that it was given."""
     return c.reshape(value, c.type(value).shape[1:]) if single else value
 
 
@@ -33,14 +34,14 @@ def _unbatched(c: Call, value: str, single: bool) -> str:
 def _conv(c: Call) -> str:
     weight, bias = c.tensor("weight"), c.optional("bias")
     rank = c.rank(weight) - 2
-    value, single = _batched(c, c.tensor("input"), rank)
-    stride, dilation = (_many(c.integers(name, (1,)), rank) for name in ("stride", "dilation"))
+    value, single = batched(c, c.tensor("input"), rank)
+    stride, dilation = (many(c.integers(name, (1,)), rank) for name in ("stride", "dilation"))
     groups, transposed = c.integer("groups", 1), bool(c.known("transposed", False)) or "transpose" in c.target
-    more = _many(c.integers("output_padding", (0,)), rank)
+    more = many(c.integers("output_padding", (0,)), rank)
     if c.target.endswith("padding"):
         padding = _named_padding(c, c.given("padding", "valid"), weight, dilation)
     else:
-        each = _many(c.integers("padding", (0,)), rank)
+        each = many(c.integers("padding", (0,)), rank)
         padding = (*each, *each)
     operands = [value, weight, *([bias] if bias else [])]
     if transposed:
@@ -48,7 +49,7 @@ def _conv(c: Call) -> str:
                         output_padding=more)
     else:
         result = c.emit("conv", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    return _unbatched(c, result, single)
+    return unbatched(c, result, single)
 
 
 def _named_padding(c: Call, name: object, weight: str, dilation: Sequence[int]) -> tuple[int, ...]:
@@ -67,38 +68,34 @@ def _pool_rank(c: Call) -> int:
       "avg_pool3d.default")
 def _pool(c: Call) -> str:
     rank = _pool_rank(c)
-    value, single = _batched(c, c.tensor(), rank)
-    kernel = _many(c.integers("kernel_size"), rank)
-    stride = _many(c.integers("stride"), rank) or kernel
-    each = _many(c.integers("padding", (0,)), rank)
+    value, single = batched(c, c.tensor(), rank)
+    kernel = many(c.integers("kernel_size"), rank)
+    stride = many(c.integers("stride"), rank) or kernel
+    each = many(c.integers("padding", (0,)), rank)
     ceil = bool(c.known("ceil_mode", False))
     if c.target.startswith("max"):
-        return _unbatched(c, c.emit("max_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
-                                    dilation=_many(c.integers("dilation", (1,)), rank)), single)
+        return unbatched(c, c.emit("max_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
+                                    dilation=many(c.integers("dilation", (1,)), rank)), single)
     if c.given("divisor_override", None) is not None:
         raise Refused("what it divides by is given")
-    return _unbatched(c, c.emit("avg_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
+    return unbatched(c, c.emit("avg_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
                                 count_padding=bool(c.known("count_include_pad", True))), single)
 
 
-@aten("adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default", "adaptive_max_pool1d.default",
-      "adaptive_max_pool2d.default")
-def _adaptive_pool(c: Call) -> str | Sequence[str]:
-    """The whole of each dimension, equal windows, or, of means, windows that overlap: products with matrices."""
-    rank, mean = _pool_rank(c), "avg" in c.target
-    value, wanted = c.tensor(), _many(c.integers("output_size"), _pool_rank(c))
+@aten("adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default", "_adaptive_avg_pool2d.default",
+      "_adaptive_avg_pool3d.default")
+def _adaptive_pool(c: Call) -> str:
+    """The whole of each dimension, equal windows, or windows that overlap: products with matrices."""
+    rank = _pool_rank(c)
+    value, wanted = c.tensor(), many(c.integers("output_size"), rank)
     first = c.rank(value) - rank
     if all(each == 1 for each in wanted):
-        result = c.emit("mean" if mean else "max", value, axes=tuple(range(first, first + rank)), keepdims=True)
-        return result if mean else [result, ""]
+        return c.emit("mean", value, axes=tuple(range(first, first + rank)), keepdims=True)
     sizes = c.static(value)[first:]
     if all(size % each == 0 for size, each in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // each for size, each in zip(sizes, wanted, strict=True))
-        whole, single = _batched(c, value, rank)
-        result = _unbatched(c, c.emit("avg_pool" if mean else "max_pool", whole, kernel=kernel, stride=kernel), single)
-        return result if mean else [result, ""]
-    if not mean:
-        raise Refused("its windows overlap")
+        whole, single = batched(c, value, rank)
+        return unbatched(c, c.emit("avg_pool", whole, kernel=kernel, stride=kernel), single)
     for at, (size, each) in enumerate(zip(sizes, wanted, strict=True)):
         value = _averaged(c, value, first + at, size, each)
     return value
@@ -115,11 +112,6 @@ def _averaged(c: Call, value: str, axis: int, size: int, wanted: int) -> str:
     moved = value if last else c.emit("transpose", value, axes=tuple(order))
     result = c.emit("matmul", moved, c.constant(weights, moved))
     return result if last else c.emit("transpose", result, axes=tuple(order))
-
-
-@aten("max_pool2d_with_indices.default")
-def _max_pool_with_indices(c: Call) -> Sequence[str]:
-    return [str(_pool(c)), ""]
 
 
 def _channels(c: Call, name: str, count: int, like: str, value: float) -> str:

@@ -75,3 +75,42 @@ def _cross_entropy(c: Call) -> str:
         raise Refused("its labels are smooth, or probabilities")
     value = c.tensor()
     return _picked(c, c.emit("log_softmax", value, axis=min(c.rank(value) - 1, 1)))
+
+
+@aten("smooth_l1_loss.default", "huber_loss.default")
+def _bent(c: Call) -> str:
+    """A square near 0, a line from a width on; Huber's is that width times the smooth one."""
+    huber = c.target.startswith("huber")
+    width = float(c.known("delta" if huber else "beta", 1.0))
+    far = c.emit("abs", c.emit("subtract", c.tensor(), c.tensor("target")))
+    if not width:
+        return _reduced(c, far)
+    square = c.emit("multiply", c.emit("square", far), c.filled(0.5 / (1 if huber else width), c.dtype))
+    line = c.emit("subtract", far, c.filled(0.5 * width, c.dtype))
+    line = c.emit("multiply", line, c.filled(width, c.dtype)) if huber else line
+    return _reduced(c, c.emit("where", c.emit("less", far, c.filled(width, c.dtype)), square, line))
+
+
+@aten("kl_div.default")
+def _divergence(c: Call) -> str:
+    target, zero = c.tensor("target"), c.filled(0, c.dtype)
+    if c.known("log_target", False):
+        each = c.emit("multiply", c.emit("exp", target), c.emit("subtract", target, c.tensor()))
+    else:
+        some = c.emit("greater", target, zero)
+        logarithm = c.emit("log", c.emit("where", some, target, c.filled(1, c.dtype)))
+        each = c.emit("where", some, c.emit("multiply", target, c.emit("subtract", logarithm, c.tensor())),
+                      c.emit("negative", c.emit("multiply", target, c.tensor())))
+    return _reduced(c, each)
+
+
+@aten("binary_cross_entropy.default")
+def _of_chances(c: Call) -> str:
+    """-(y log(p) + (1 - y) log(1 - p)), logarithms at least -100, as torch has them."""
+    least, one = c.filled(-100, c.dtype), c.filled(1, c.dtype)
+    p, y = c.tensor(), c.tensor("target")
+    logs = [c.emit("maximum", c.emit("log", one_of), least) for one_of in (p, c.emit("subtract", one, p))]
+    total = c.emit("add", c.emit("multiply", y, logs[0]), c.emit("multiply", c.emit("subtract", one, y), logs[1]))
+    value = c.emit("negative", total)
+    weight = c.optional("weight")
+    return _reduced(c, c.emit("multiply", value, weight) if weight else value)

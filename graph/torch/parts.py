@@ -1,0 +1,195 @@
+"""torch's operators that look up, write to, or count parts: diagonals, slices, sorted rows, masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..conversion import Refused, broadcast
+from .call import Call, aten
+from .movement import cut, put
+
+__all__: list[str] = []
+
+
+@aten("searchsorted.Tensor", "bucketize.Tensor")
+def _searched(c: Call) -> str:
+    rows = c.tensor("sorted_sequence" if c.gives("sorted_sequence") else "boundaries")
+    if c.gives("sorter"):
+        raise Refused("its rows are in another order")
+    right = bool(c.known("right", False)) or c.known("side", None) == "right"
+    c.given("side", None)
+    c.given("out_int32", None)
+    return c.cast(c.emit("searchsorted", rows, c.tensor(), right=right), c.dtype)
+
+
+@aten("isin.Tensor_Tensor")
+def _among(c: Call) -> str:
+    elements, others = c.tensor("elements"), c.tensor("test_elements")
+    c.given("assume_unique", None)
+    shape, count = c.type(elements).shape, int(np.prod(c.static(others)))
+    equal = c.emit("equal", c.reshape(elements, (*shape, 1)), c.reshape(others, (count,)))
+    found = c.emit("any", equal, axes=(len(shape),))
+    return c.emit("logical_not", found) if c.known("invert", False) else found
+
+
+@aten("take_along_dim.default")
+def _along(c: Call) -> str:
+    index = c.tensor("indices")
+    if not c.gives("dim"):
+        raise Refused("it is of all elements in a row")
+    axis = c.axis()
+    shapes = [[*c.type(value).shape] for value in (c.tensor(), index)]
+    for shape in shapes:
+        shape[axis] = 1
+    whole = broadcast(*shapes)
+    values = [value if c.type(value).shape == (target := (*whole[:axis], c.type(value).shape[axis], *whole[axis + 1:]))
+              else c.emit("broadcast_to", value, shape=target) for value in (c.tensor(), index)]
+    return c.emit("gather", *values, axis=axis)
+
+
+@aten("take.default")
+def _taken(c: Call) -> str:
+    return c.emit("take", c.reshape(c.tensor(), (int(np.prod(c.static(c.tensor()))),)), c.tensor("index"), axis=0)
+
+
+def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
+    """Where a diagonal of a matrix lies in it."""
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    at = np.arange(count)
+    return (at + max(-offset, 0)) * columns + at + max(offset, 0)
+
+
+@aten("diagonal.default", "diagonal_copy.default", "diag.default", "trace.default")
+def _diagonal(c: Call) -> str:
+    value, offset = c.tensor(), int(c.known("diagonal" if c.target.startswith("diag.") else "offset", 0))
+    shape = c.static(value)
+    if c.target.startswith("diag.") and len(shape) == 1:
+        return _embedded(c, value, offset)
+    first, second = c.axis("dim1", 0), c.axis("dim2", 1)
+    rest = [at for at in range(len(shape)) if at not in (first, second)]
+    moved = c.emit("transpose", value, axes=(*rest, first, second))
+    flat = c.reshape(moved, (*(shape[at] for at in rest), shape[first] * shape[second]))
+    found = c.emit("take", flat, c.constant(_places(shape[first], shape[second], offset)), axis=len(rest))
+    return c.emit("sum", found, axes=(0,)) if c.target.startswith("trace") else found
+
+
+def _embedded(c: Call, value: str, offset: int) -> str:
+    """A vector as the diagonal of a matrix."""
+    count = c.static(value)[-1]
+    lead, size = c.static(value)[:-1], count + abs(offset)
+    numbers = np.full(size * size, count, np.int64)
+    numbers[_places(size, size, offset)] = np.arange(count)
+    padded = c.emit("pad", value, before=(0,) * (len(lead) + 1), after=(*(0,) * len(lead), 1), value=0)
+    return c.reshape(c.emit("take", padded, c.constant(numbers), axis=len(lead)), (*lead, size, size))
+
+
+@aten("diag_embed.default")
+def _diag_embed(c: Call) -> str:
+    rank = c.rank(c.tensor()) + 1
+    if (c.axis("dim1", -2, rank), c.axis("dim2", -1, rank)) != (rank - 2, rank - 1):
+        raise Refused("its matrices are not the last dimensions")
+    return _embedded(c, c.tensor(), int(c.known("offset", 0)))
+
+
+@aten("select_scatter.default", "slice_scatter.default")
+def _written(c: Call) -> str:
+    value, source, axis = c.tensor(), c.tensor("src"), c.axis("dim", 0)
+    shape = c.static(value)
+    if c.target.startswith("select"):
+        index = c.integer("index") % shape[axis]
+        return put(c, value, c.reshape(source, (*shape[:axis], 1, *shape[axis + 1:])), axis, index, index + 1)
+    begin, end, _ = slice(c.given("start", None), c.given("end", None)).indices(shape[axis])
+    if c.integer("step", 1) != 1:
+        raise Refused("it is written to through a slice with gaps")
+    return put(c, value, source, axis, begin, max(begin, end))
+
+
+@aten("index_fill.int_Scalar", "index_fill.int_Tensor")
+def _filled(c: Call) -> str:
+    axis, shape, count = c.axis(), c.static(c.tensor()), int(np.prod(c.static(c.tensor("index"))))
+    rows = c.emit("broadcast_to", c.operand("value", c.dtype), shape=(*shape[:axis], count, *shape[axis + 1:]))
+    return c.emit("put", c.tensor(), c.reshape(c.tensor("index"), (count,)), rows, axis=axis)
+
+
+@aten("meshgrid.default", "meshgrid.indexing")
+def _grids(c: Call) -> Sequence[str]:
+    given = c.tensors("tensors")
+    sizes = [int(np.prod(c.static(one))) for one in given]
+    order = list(range(len(given)))
+    if len(order) > 1 and c.arguments.get("indexing") == "xy":
+        order[:2] = 1, 0
+    c.given("indexing", None)
+    shape = tuple(sizes[at] for at in order)
+    return [c.emit("broadcast_to", c.reshape(one, [size if place == at else 1 for place in order]), shape=shape)
+            for at, (one, size) in enumerate(zip(given, sizes, strict=True))]
+
+
+@aten("tril_indices.default", "triu_indices.default")
+def _indices(c: Call) -> str:
+    rows, columns, offset = c.integer("row"), c.integer("col"), c.integer("offset", 0)
+    if rows * columns > 1 << 24:
+        raise Refused("it has too many numbers")
+    made = np.tril_indices(rows, offset, columns) if c.target.startswith("tril") else np.triu_indices(rows, offset, columns)
+    return c.cast(c.constant(np.stack(made)), c.dtype)
+
+
+@aten("linalg_cross.default", "cross.default")
+def _cross(c: Call) -> str:
+    axis = c.axis("dim", -1)
+    order = [c.emit("take", c.tensor(name), c.constant(np.asarray(places)), axis=axis)
+             for name in ("self", "other") for places in ((1, 2, 0), (2, 0, 1))]
+    return c.emit("subtract", c.emit("multiply", order[0], order[3]), c.emit("multiply", order[1], order[2]))
+
+
+@aten("aminmax.default")
+def _extremes(c: Call) -> Sequence[str]:
+    axes = (c.axis(),) if c.gives("dim") else tuple(range(c.rank(c.tensor())))
+    keep = bool(c.known("keepdim", False))
+    return [c.emit(kind, c.tensor(), axes=axes, keepdims=keep) for kind in ("min", "max")]
+
+
+@aten("count_nonzero.default", "count_nonzero.dim_IntList")
+def _counted(c: Call) -> str:
+    value = c.tensor()
+    some = value if c.type(value).dtype == "bool" else c.emit("not_equal", value, c.filled(0, c.type(value).dtype))
+    return c.emit("sum", c.cast(some, "int64"), axes=c.axes())
+
+
+@aten("median.dim", "kthvalue.default")
+def _of_rank(c: Call) -> Sequence[str]:
+    """The element that so many others of a row come before, and its place."""
+    axis, value = c.axis("dim", -1), c.tensor()
+    count = c.static(value)[axis]
+    rank = c.integer("k") if c.target.startswith("kth") else (count - 1) // 2 + 1
+    results = [cut(c, one, axis, rank - 1, rank) for one in c.emit_all("topk", value, k=rank, axis=axis, largest=False)]
+    if c.known("keepdim", False):
+        return results
+    return [c.reshape(one, (*c.type(value).shape[:axis], *c.type(value).shape[axis + 1:])) for one in results]
+
+
+@aten("linalg_det.default", "det.default")
+def _det(c: Call) -> str:
+    return c.emit("det", c.tensor("A" if c.gives("A") else "self"))
+
+
+@aten("cdist.default", "pairwise_distance.default")
+def _distance(c: Call) -> str:
+    """The norm of differences: of all rows of two matrices, or of rows beside each other."""
+    pairs = c.target.startswith("cdist")
+    one, other, p = c.tensor("x1"), c.tensor("x2"), float(c.known("p", 2.0))
+    if p not in (1, 2):
+        raise Refused(f"its norm is that of p = {p}")
+    if pairs:
+        shapes = [c.type(value).shape for value in (one, other)]
+        one = c.reshape(one, (*shapes[0][:-1], 1, shapes[0][-1]))
+        other = c.reshape(other, (*shapes[1][:-2], 1, *shapes[1][-2:]))
+        c.given("compute_mode", None)
+    far = c.emit("subtract", one, other)
+    if not pairs:
+        far = c.emit("add", far, c.filled(float(c.known("eps", 1e-6)), c.dtype))
+    keep = bool(c.known("keepdim", False))
+    total = c.emit("sum", c.emit("square" if p == 2 else "abs", far), axes=(c.rank(far) - 1,), keepdims=keep)
+    return c.emit("sqrt", total) if p == 2 else total

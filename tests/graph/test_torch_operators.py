@@ -1,0 +1,90 @@
+"""torch's operators that look up, transform or compare: what the reference gives against torch, at odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+
+torch: Any = pytest.importorskip("torch", reason="torch, which exports the programs, is not installed")
+F: Any = torch.nn.functional
+
+
+class Module(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: Any) -> Any:
+        return self.function(*tensors)
+
+
+class Recurrent(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, kind: str, **how: Any) -> None:
+        super().__init__()
+        self.layers = getattr(torch.nn, kind)(5, 4, **how)
+
+    def forward(self, x: Any) -> Any:
+        whole, last = self.layers(x)
+        return (whole, *last) if isinstance(last, tuple) else (whole, last)
+
+
+def check(module: Any, *tensors: Any) -> None:
+    """The reference, which machine code is compared with elsewhere, agrees with torch."""
+    with torch.no_grad():
+        expected = module(*(one.clone() for one in tensors))
+    results = tw.graph.from_torch(module.eval(), tensors).run(*(one.numpy() for one in tensors))
+    for ours, theirs in zip(results, expected if isinstance(expected, (tuple, list)) else [expected], strict=True):
+        assert (ours.shape, str(ours.dtype)) == (tuple(theirs.shape), str(theirs.numpy().dtype))
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def normal(*shape: int) -> Any:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
+    (lambda x, g: F.grid_sample(x, g, "bicubic", "border", align_corners=False), [normal(2, 3, 5, 7), normal(2, 4, 3, 2)]),
+    (lambda t: F.affine_grid(t, (2, 1, 4, 5), align_corners=False), [normal(2, 2, 3)]),
+    (lambda x: F.unfold(x, (3, 2), (1, 2), (1, 0), (2, 1)), [normal(2, 3, 7, 9)]),
+    (lambda x: F.fold(x, (7, 9), (3, 2), 1, 0, (2, 1)), [normal(2, 18, 24)]),
+    (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, 2, return_indices=True), 2, 2), [normal(2, 3, 6, 8)]),
+    (lambda x: F.adaptive_max_pool2d(x, (3, 2)), [normal(1, 2, 7, 9)]),
+    (lambda a, b: (torch.min(a, b), torch.max(a, b), torch.hypot(a, b), torch.logaddexp(a, b), torch.copysign(a, b)),
+     [normal(3, 5), normal(5)]),
+    (lambda a: (torch.frac(a), torch.rad2deg(a), torch.erfc(a), torch.logit(torch.sigmoid(a), 1e-3), torch.signbit(a)),
+     [normal(3, 5)]),
+    (lambda a, b: (F.smooth_l1_loss(a, b, beta=0.5), F.huber_loss(a, b, delta=0.7), F.kl_div(F.log_softmax(a, 1), F.softmax(b, 1)),
+                   F.binary_cross_entropy(torch.sigmoid(a), torch.sigmoid(b))), [normal(3, 5), normal(3, 5)]),
+    (lambda a, b: (torch.searchsorted(a, b, right=True), torch.bucketize(b, a), torch.isin(b, a)),
+     [torch.arange(7.0), normal(3, 4).round()]),
+    (lambda a: (torch.diagonal(a, 1, 0, 2), torch.trace(a[0]), torch.diag(a[0, 0], 1), torch.diag_embed(a, -1)), [normal(4, 5, 6)]),
+    (lambda a, b: (torch.select_scatter(a, b, 1, 2), torch.slice_scatter(a, b[:, None], 1, 1, 2), *torch.meshgrid(a[0], b)),
+     [normal(3, 5), normal(3)]),
+    (lambda a: (*torch.aminmax(a, dim=1), torch.count_nonzero(a > 0, 1), *torch.median(a, 1), torch.linalg.det(a[:, :4])),
+     [normal(4, 4, 5).transpose(1, 2)[..., :4].contiguous()]),
+    (lambda a, b: (torch.cdist(a, b), F.pairwise_distance(a[:, :3], b), torch.linalg.cross(a[:, :3], b)),
+     [normal(2, 4, 3), normal(2, 3, 3)]),
+]
+
+
+@pytest.mark.parametrize("at", range(len(FUNCTIONS)))
+def test_operators(at: int) -> None:
+    function, tensors = FUNCTIONS[at]
+    check(Module(function), *tensors)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers(kind: str) -> None:
+    check(Recurrent(kind, num_layers=2, bidirectional=True, batch_first=True), normal(2, 3, 5))
+    check(Recurrent(kind, bias=False), normal(3, 1, 5))
+
+
+def test_a_recurrent_layer_is_machine_code() -> None:
+    x = normal(6, 2, 5)
+    g = tw.graph.from_torch(Recurrent("LSTM").eval(), (x,))
+    assert [node.operator for node in g.nodes].count("loop") == 1
+    assert tw.build(g).verify(x.numpy())
