@@ -119,13 +119,10 @@ def _requantized(c: Context, sums: str, scales: tuple[str, str, str], zero: str)
     """Sums of products of quantised numbers as quantised numbers, the scales of columns along the last dimension."""
     x, w, y = (c.cast(_flat(c, scale), "float32") for scale in scales)
     step = c.emit("divide", c.emit("multiply", x, w), y)
-    steps = c.emit("nearbyint", c.emit("multiply", c.cast(sums, "float32"), step))
     dtype = c.type(zero).dtype
     if dtype not in ("int8", "uint8"):
         raise Refused(f"it gives {dtype}")
-    bounds = np.iinfo(dtype)
-    moved = c.emit("add", steps, c.cast(_flat(c, zero), "float32"))
-    return c.cast(c.emit("clip", moved, low=float(bounds.min), high=float(bounds.max)), dtype)
+    return c.emit("requantize", sums, step, _flat(c, zero), dtype=dtype)
 
 
 @converts("QLinearConv")

@@ -25,19 +25,41 @@ def _wide_for(dtype: str) -> str:
 
 
 def _numpy_quantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
-    wide, bounds = np.dtype(_wide_for(dtype)), np.iinfo(array_dtype(dtype))
+    wide = np.dtype(_wide_for(dtype))
     with np.errstate(all="ignore"):
-        steps = np.rint(x.astype(wide) / scale.astype(wide))
-        return np.clip(steps if zero is None else steps + zero.astype(wide), bounds.min, bounds.max).astype(array_dtype(dtype))
+        return _saturated(x.astype(wide) / scale.astype(wide), zero, dtype)
+
+
+def _saturated(x: Any, zero: Any, dtype: str) -> Any:
+    """Rounded, moved by a zero point, and kept within the range of a dtype; what is no number is its upper end."""
+    bounds, shift = np.iinfo(array_dtype(dtype)), 0 if zero is None else zero.astype(x.dtype)
+    return np.clip(np.rint(np.where(np.isnan(x), np.inf, x)) + shift, bounds.min, bounds.max).astype(array_dtype(dtype))
 
 
 @operator("quantize", _numpy_quantize, "elementwise")
 def _quantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
     """round(x / scale) + zero within the range of the dtype; halves go to even numbers."""
     wide, bounds = _wide_for(dtype), np.iinfo(array_dtype(dtype))
-    steps = topi.nearbyint(topi.divide(topi.cast(x, wide), topi.cast(scale, wide)))
-    moved = steps if zero is None else topi.add(steps, topi.cast(zero, wide))
-    return topi.cast(topi.clip(moved, float(bounds.min), float(bounds.max)), dtype)
+    steps = topi.divide(topi.cast(x, wide), topi.cast(scale, wide))
+    shift = None if zero is None else topi.cast(zero, wide)
+    low, high = (topi.full((), wide, float(end)) for end in (bounds.min, bounds.max))
+    if shift is not None:
+        low, high = topi.subtract(low, shift), topi.subtract(high, shift)
+    below = topi.where(topi.less(steps, high), steps, high)
+    whole = topi.nearbyint(topi.where(topi.greater(below, low), below, low))
+    return topi.cast(topi.cast(whole if shift is None else topi.add(whole, shift), "int32"), dtype)
+
+
+def _numpy_requantize(x: Any, step: Any, zero: Any = None, *, dtype: str) -> Any:
+    with np.errstate(all="ignore"):
+        return _saturated(x.astype(np.float32) * step, zero, dtype)
+
+
+@operator("requantize", _numpy_requantize, "elementwise")
+def _requantize(x: Any, step: Any, zero: Any = None, *, dtype: str) -> Any:
+    """round(x * step) + zero within the range of int8 or uint8, x of int32; step: one number, or one for each index of the last
+    dimension. Computed in float32, halves go to even numbers."""
+    return topi.nn.requantize(x, step, 0 if zero is None else zero, dtype)
 
 
 def _numpy_dequantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:

@@ -19,15 +19,9 @@ becomes
     param z: uint8[] = (128)
     param w: int8[3, 2] = (1, 2, 3, 4, 5, 6)
     param v14: float32[] = (0.0625)
-    param v18: float32[] = (128.0)
     v8: int32[2, 2] = integer_matmul(q, w, z)
-    v13: float32[2, 2] = cast(v8, dtype="float32")
-    v15: float32[2, 2] = multiply(v13, v14)
-    v16: float32[2, 2] = relu(v15)
-    v17: float32[2, 2] = nearbyint(v16)
-    v19: float32[2, 2] = add(v17, v18)
-    v20: float32[2, 2] = clip(v19, low=0.0, high=255.0)
-    y: uint8[2, 2] = cast(v20, dtype="uint8")
+    v13: int32[2, 2] = relu(v8)
+    y: uint8[2, 2] = requantize(v13, v14, z, dtype="uint8")
     output y
 
 Sums of products of bytes are exact, and what a step of them is worth, s * t, is multiplied once: where a number is quantised
@@ -45,7 +39,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..node import Node, Parts
-from ..types import array_dtype
 from .rewriter import Rewriter, rewritten
 from .row import GraphPass
 
@@ -186,16 +179,14 @@ def _requantized(r: Rewriter, node: Node) -> str | None:
         value = step.inputs[0]
     sums, step = found
     scale = np.asarray(r.known(node.inputs[1]).reshape(()), np.float32)
-    value = r.node("multiply", r.node("cast", sums, dtype="float32"), r.constant(np.asarray(step / scale, np.float32)))
-    if any(one.operator == "relu" for one in between):
-        value = r.node("relu", value)
-    value = r.node("nearbyint", value)
-    if len(node.inputs) > 2 and r.known(node.inputs[2]).any():
-        value = r.node("add", value, r.constant(r.known(node.inputs[2]).reshape(()).astype(np.float32)))
-    bounds = np.iinfo(array_dtype(node.types[0].dtype))
-    value = r.node("clip", value, low=float(bounds.min), high=float(bounds.max))
+    if any(one.operator == "relu" for one in between) and (step > 0).all():
+        sums = r.node("relu", sums)
+    elif any(one.operator == "relu" for one in between):
+        return None
     moves = [one for one in between if one.operator != "relu"]
-    value = r.node("cast", value, dtype=node.types[0].dtype, outputs=() if moves else node.outputs)
+    zeros = [r.constant(r.known(node.inputs[2]).reshape(()))] if len(node.inputs) > 2 and r.known(node.inputs[2]).any() else []
+    value = r.node("requantize", sums, r.constant(np.asarray(step / scale, np.float32)), *zeros, dtype=node.types[0].dtype,
+                   outputs=() if moves else node.outputs)
     for one in moves:
         value = r.like(one, value, outputs=node.outputs if one is moves[-1] else ())
     return value

@@ -170,6 +170,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}),
     ("quantize", [floats(3, 5), np.asarray(0.02, "float32"), np.asarray(7, "uint8")], {"dtype": "uint8"}),
     ("quantize", [floats(3, 5), positive(3, 1)], {"dtype": "int8"}),
+    ("requantize", [integers(3, 5, below=9999, dtype="int32"), positive(5), np.asarray(7, "uint8")], {"dtype": "uint8"}),
     ("dequantize", [integers(3, 5, below=127, dtype="int8"), positive(5), integers(5, below=9, dtype="int8")], {}),
     ("integer_matmul", [integers(2, 3, 7, below=255, dtype="uint8"), integers(7, 17, below=128, dtype="int8"),
                         np.asarray(100, "uint8")], {}),

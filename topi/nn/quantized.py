@@ -88,10 +88,13 @@ def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = 
 
 
 def _rounded(value: Expr, zero_point: Any, dtype: str) -> Expr:
-    """In float32, in which whole numbers of this size are exact; what lies outside the range is its nearest end."""
-    low, high = (-128.0, 127.0) if dtype == "int8" else (0.0, 255.0)
-    shift = zero_point.astype("float32") if isinstance(zero_point, Expr) else float(zero_point)
-    return te.max(te.min(te.nearbyint(value) + shift, high), low).astype(dtype)
+    """In float32, in which whole numbers of this size are exact; what lies outside the range is its nearest end, and what is no
+    number the upper one. Chosen by a comparison, which is one instruction where it need not keep what is no number."""
+    low, high = (-128, 127) if dtype == "int8" else (0, 255)
+    shift = zero_point.astype("int32") if isinstance(zero_point, Expr) else int(zero_point)
+    ends = [(te.const(end, "int32") - shift).astype("float32") for end in (low, high)]
+    below = te.select(value < ends[1], value, ends[1])
+    return (te.nearbyint(te.select(below > ends[0], below, ends[0])).astype("int32") + shift).astype(dtype)
 
 
 def _at(value: Any, at: tuple[Any, ...], x: Tensor) -> Any:
