@@ -176,7 +176,8 @@ def scan(
     (time, ...), which reads the states, and others' updates, at earlier steps (updates of the same step may be read from
     the updates themselves). state_placeholder: te.placeholder((time, ...)) for each state. inputs: what else is read step by
     step: what is computed from inputs and states on the way to the updates is computed within the step. All states have one
-    time and one number of first steps. The result has the shapes and dtypes of the states. Raises BadScan (TW0141).
+    time and one number of first steps. The result has the shapes and dtypes of the states. Of states that are no argument, memory
+    holds as many steps as are read: those that an update reads, and the last ones that consumers read. Raises BadScan (TW0141).
     """
     source = user_source()
     inits, updates, states = (_tensors(name, what, given) for what, given in (

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
 from ...ir.expr import Expr, IterVar, Range
-from ...ir.stmt import Stmt
+from ...ir.stmt import Allocate, Stmt
 from ...te.operation import Operation
 from .computation import Computation, Dataflow
 from .nest import Nest
-from .stage_bounds import Bounds
+from .stage_bounds import Bounds, StageBounds
 
 __all__ = ["Definition", "OperationKind"]
 
@@ -30,6 +32,14 @@ def _nothing_checked(bounds: Bounds, computation: Computation) -> None:
     """Any bounds will do."""
 
 
+def _allocated(bounds: StageBounds, buffers: Sequence[Buffer], body: Stmt, analyzer: Analyzer) -> Stmt:
+    """The body with the buffers around it."""
+    del bounds, analyzer
+    for buffer in reversed(buffers):
+        body = Allocate(buffer, body)
+    return body
+
+
 @dataclass(frozen=True, slots=True)
 class OperationKind:
     """How operations of one kind are lowered.
@@ -38,7 +48,8 @@ class OperationKind:
     Computation.free, at which it reads each tensor (and early_reads). nest: the statement that computes it. definition: its
     values as expressions, into which inlined definitions are put; none where it is no expression element by element. whole:
     all of it is computed, whatever is read of it. place: puts the stages that compute a part of it where they belong. check:
-    raises where the bounds do not allow what it does.
+    raises where the bounds do not allow what it does. allocated: the statement that reads and writes its outputs, with memory for
+    those around it.
     """
 
     name: str
@@ -48,3 +59,4 @@ class OperationKind:
     whole: bool = False
     place: Callable[[Dataflow, Computation], None] = _nothing_placed
     check: Callable[[Bounds, Computation], None] = _nothing_checked
+    allocated: Callable[[StageBounds, Sequence[Buffer], Stmt, Analyzer], Stmt] = _allocated

@@ -5,7 +5,8 @@
         state[t] = update
 
 Initial values, updates and the scan's outputs are one memory, which the state placeholders read. The initial stages stand
-before the loop (inside the threads of env_threads), the stages of a step in it.
+before the loop (inside the threads of env_threads), the stages of a step in it. Of the memory, as many steps are kept as are read
+(scan_window).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .computation import Computation
 from .kind import OperationKind
 from .nest import Nest
 from .scan import check_steps, place_body
+from .scan_window import allocated_states
 
 __all__ = ["KIND"]
 
@@ -42,4 +44,5 @@ def _nest(nest: Nest) -> Stmt:
     return nest.wrap(-1, body)
 
 
-KIND = OperationKind("scan", _collect_reads, _nest, whole=True, place=place_body, check=check_steps)
+KIND = OperationKind("scan", _collect_reads, _nest, whole=True, place=place_body, check=check_steps,
+                     allocated=allocated_states)

@@ -17,7 +17,7 @@ from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
 from ...ir.expr import Expr, IterVar, StringImm, Var
 from ...ir.passes.common.large_values import name_large_values
-from ...ir.stmt import Allocate, Function, If, Stmt
+from ...ir.stmt import Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, seq
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
@@ -91,6 +91,7 @@ class _Lowering:
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
         self.extensions = [extension(self.storage, self.analyzer) for extension in lowerings() if issubclass(extension, Extension)]
         self.storage.strides = self._strides
+        self.bounds: dict[Computation, StageBounds] = {}
         self.shared: set[Tensor] = set()
         """Tensors that lie in the storage of others."""
 
@@ -102,6 +103,7 @@ class _Lowering:
         constants = self._constants(dataflow)
         _check_arguments(self.schedule, dataflow, given)
         bounds = infer_bounds(dataflow, self.analyzer)
+        self.bounds = bounds.of
         check_loops(bounds)
         for computation in dataflow.computations:
             kind_of(computation.op).check(bounds, computation)
@@ -213,9 +215,9 @@ class _Lowering:
             body = seq(statement, body)
             if any(extension.allocates(computation) for extension in self.extensions):
                 continue
-            for tensor in reversed(computation.op.outputs):
-                if tensor not in self.arguments.buffers and tensor not in self.shared:
-                    body = Allocate(self.storage.buffers[tensor], body)
+            own = [self.storage.buffers[tensor] for tensor in computation.op.outputs
+                   if tensor not in self.arguments.buffers and tensor not in self.shared]
+            body = kind_of(computation.op).allocated(self.bounds[computation], own, body, self.analyzer)
         return body if body is not None else seq()
 
 
