@@ -10,6 +10,7 @@
     cuda -emulate                              the same code on an emulated GPU, with its accesses checked
     c                                          portable C11 text, for this machine's C compiler
     interpret                                  no code: the slow, exact interpreter of the loop IR
+    vdla                                       a simulated accelerator: int8 products of tiles, memories and queues of its own
     c -mattr=-fma, interpret -mattr=-fma       the same, rounding as a machine without fused multiply-add does
 """
 
@@ -65,7 +66,8 @@ class Backend:
     device: Callable[[Target], str] = lambda target: "cpu"
 
 
-BACKENDS = {"llvm": ".llvm.backend", "cuda": ".cuda.backend", "c": ".c.backend", "interpret": ".interpret"}
+BACKENDS = {"llvm": ".llvm.backend", "cuda": ".cuda.backend", "c": ".c.backend", "interpret": ".interpret",
+            "vdla": ".vdla.backend"}
 """The module that holds the row of each kind of target, its BACKEND: loaded when somebody names it."""
 
 

@@ -11,11 +11,23 @@ from .expr import BufferLoad, Call, Expr, Var
 if TYPE_CHECKING:
     from .stmt import BufferStore
 
-__all__ = ["SCOPES", "Buffer"]
+__all__ = ["SCOPES", "Buffer", "add_scope", "is_scope"]
 
 SCOPES = ("global", "shared", "local", "warp", "mma_a", "mma_b", "mma_bt", "mma_c")
 """Who shares the memory: everyone, the threads of a block, one thread, the lanes of a warp; the last four are registers
 of a warp that its tensor core reads (see ir/fragments.py). On a CPU only lifetime differs."""
+
+_ADDED: set[str] = set()
+
+
+def add_scope(name: str) -> None:
+    """Make `name`, "target.memory", a scope: a memory that an accelerator brings with it. Each thread has its own part of it."""
+    _ADDED.add(name)
+
+
+def is_scope(name: str) -> bool:
+    """Whether buffers may lie there: in one of SCOPES, or in what an accelerator brought."""
+    return name in SCOPES or name in _ADDED
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -23,7 +35,7 @@ class Buffer:
     """A name for memory. The object is its identity; equal text does not make two buffers one.
 
     shape: extents, outermost first; () is one element. strides: in elements, () for compact row-major. elem_offset: of
-    the first element. scope: one of SCOPES. alignment: in bytes, what the first element's address is a multiple of
+    the first element. scope: see is_scope. alignment: in bytes, what the first element's address is a multiple of
     (0: only of the element's own size).
     """
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..arguments import as_list, as_tuple
 from ..errors import user_source
-from .buffer import SCOPES, Buffer
+from .buffer import SCOPES, Buffer, is_scope
 from .dtype import DType
 from .errors import BadBuilderUse
 from .expr import BufferLoad, Expr, Var
@@ -160,7 +160,7 @@ class ProgramBuilder:
 
     def allocate(self, dtype: object, shape: Any, name: str = "buf", scope: str = "local") -> BufferHandle:
         """Memory that lasts to the end of the scope. shape: an extent or several; scope: global, shared, local, warp."""
-        if scope not in SCOPES:
+        if not is_scope(scope):
             raise BadBuilderUse(f"cannot allocate {name}", reason=f"its scope is {scope!r}", called=user_source(),
                                 allowed=", ".join(SCOPES), fix='scope="local"')
         buffer = Buffer(name, tuple(map(convert, as_list(shape))), DType(dtype), scope=scope)

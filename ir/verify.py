@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from ..errors import user_source
 from . import expr as E
-from .buffer import SCOPES, Buffer
+from .buffer import SCOPES, Buffer, is_scope
 from .errors import NotWellFormed
 from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
@@ -177,7 +177,7 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
 
 _BUFFER_RULES = (
     NodeRule("elements are scalars", lambda b: b.dtype.lanes == 1 and b.dtype.kind != "handle"),
-    NodeRule(f"the scope is one of {', '.join(SCOPES)}", lambda b: b.scope in SCOPES),
+    NodeRule(f"the scope is one of {', '.join(SCOPES)}, or an accelerator's", lambda b: is_scope(b.scope)),
     NodeRule("extents and strides are scalar integers", lambda b: all(map(_scalar_integer, (*b.shape, *b.strides)))),
     NodeRule("a stride for each dimension, or none", lambda b: len(b.strides) in (0, len(b.shape))),
     NodeRule("the alignment is a power of two, or 0",

@@ -22,7 +22,6 @@ from ..errors import user_source
 from . import diagnose
 from .abi import ArgumentRecord, CallTable, numpy_layout_holds
 from .array import Array, numpy_dtype
-from .cuda_launch import KernelLaunch
 from .errors import NoFramework, NoSuchSource, NothingToExport
 from .records import make_records
 from .signature import ScalarParam, Signature
@@ -308,8 +307,8 @@ class Kernel:
     _entry: Entry
     _sources: Callable[[str], str] | None
     _exporting: Exporting | None
-    kernels: tuple[KernelLaunch, ...] = ()
-    """Of a CUDA build: what it launches, in order."""
+    kernels: tuple[Any, ...] = ()
+    """Of a CUDA build: what it launches, in order. Of a build for an accelerator, its programs."""
     origin: Origin | None = None
     """What it was built from; None where nobody knows."""
     exactness: Callable[[], Any] | None = None

@@ -16,7 +16,7 @@ from typing import Any, cast
 from ..arguments import as_list, is_a
 from ..errors import user_source
 from ..ir.accesses import reading_only, written_buffers
-from ..ir.buffer import SCOPES, Buffer
+from ..ir.buffer import SCOPES, Buffer, is_scope
 from ..ir.dtype import HANDLE, INT32
 from ..ir.expr import Expr, IterVar, Node, Var
 from ..ir.stmt import Allocate, Evaluate, Stmt
@@ -45,7 +45,7 @@ def decl_buffer(
     problem = ""
     if steps and len(steps) != len(extents):
         problem = f"{len(steps)} strides for {len(extents)} dimensions"
-    elif scope and scope not in SCOPES:
+    elif scope and not is_scope(scope):
         problem = f"its scope is {scope!r}, none of {', '.join(SCOPES)}"
     elif data_alignment > 0 and data_alignment & (data_alignment - 1):
         problem = f"its alignment is {data_alignment}, no power of two"

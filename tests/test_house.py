@@ -24,7 +24,7 @@ ALLOWED = {
     "runtime": {"errors"},
     "te": {"errors", "ir"},
     "schedule": {"errors", "ir", "te"},
-    "codegen": {"errors", "ir", "runtime"},
+    "codegen": {"errors", "ir", "te", "runtime"},
     "topi": {"errors", "ir", "te", "codegen.target", "codegen.machine"},
     "autoschedule": {"errors", "ir", "te", "schedule", "topi", "codegen.target", "codegen.machine"},
     "autotune": {"errors", "ir", "te", "schedule", "topi", "autoschedule", "codegen", "runtime"},

@@ -115,7 +115,7 @@ _ELSEWHERE = {
 }
 
 
-_LATER = ("auto_scheduler", "autotvm")
+_LATER = ("auto_scheduler", "autotvm", "vdla")
 """Modules that are loaded when they are first named: what runs kernels need not load what chooses them."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from ..buffer import SCOPES, Buffer
+from ..buffer import Buffer, is_scope
 from ..dtype import HANDLE, INT32, DType
 from ..expr import BufferLoad, Expr, SizeVar, Var
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
@@ -99,7 +99,7 @@ class _Parser(ExpressionParser):
         return lambda body: LetStmt(var, value, body)
 
     def scope(self) -> str:
-        return self.advance().text if self.token.text in SCOPES else "global"
+        return self.advance().text if is_scope(self.token.text) else "global"
 
     def buffer(self, token: Token, dtype: DType, scope: str) -> Buffer:
         """`[extents, strides=[...], offset=..., align=..., data=...]`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ...errors import ScheduleError, user_source
-from ...ir.buffer import SCOPES
+from ...ir.buffer import SCOPES, is_scope
 from ...ir.expr import IterVar
 from ..errors import ScanLoopsStay, UnknownScope, WrongArgument
 from .axes import derived_roots, outline
@@ -18,7 +18,7 @@ __all__ = ["as_list", "check_scope", "enclosing_parallel", "race_over", "refuse_
 
 def check_scope(scope: object, doing: str) -> str:
     """`scope`, if it is one ("" means the default of its place). Raises UnknownScope (TW0216)."""
-    if not isinstance(scope, str) or scope not in ("", *SCOPES):
+    if not isinstance(scope, str) or (scope and not is_scope(scope)):
         raise UnknownScope(doing, reason=f"{scope!r} is no storage scope"[:200], called=user_source(),
                            allowed=", ".join(f'"{scope}"' for scope in SCOPES) + ', or "" for the default of its place',
                            fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all')

@@ -200,6 +200,9 @@ class Bodies:
         if mine.dtype != its.dtype:
             return self.differ(f"{mine.name} is {mine.dtype}, the intrinsic's {its.name} {its.dtype}", a, b)
         part = self._part(mine, a, b)
+        if isinstance(part, str) and self._lies_any_way(its):
+            turned = self._turned(mine, a, b)
+            part = part if turned is None else turned
         if isinstance(part, str):
             return self.differ(f"it reads `{_short(a)}` where the intrinsic reads `{_short(b)}`: {part}", a, b)
         before = self.parts.setdefault(its, part)
@@ -239,6 +242,25 @@ class Bodies:
         if wanted:
             return f"{tensor.name} has {len(a.indices)} dimensions, too few"
         return Part(tensor, tuple(begin), tuple(dims))
+
+    def _lies_any_way(self, its: Tensor) -> bool:
+        """Whether the intrinsic takes each dimension of a tensor with any stride, so that their order in memory is free."""
+        declared = self.stage.intrinsic.buffers[its]
+        return bool(declared.strides) and all(isinstance(stride, Var) for stride in declared.strides)
+
+    def _turned(self, tensor: Tensor, a: ProducerLoad, b: ProducerLoad) -> Part | None:
+        """The part of a tensor whose dimensions pair with the intrinsic's in another order."""
+        begin: list[Expr] = [*a.indices]
+        dims: list[int] = []
+        for its in b.indices:
+            rests = ((at, self._begin(a.indices[at], its)) for at in reversed(range(len(begin))) if at not in dims)
+            at, rest = next(((at, rest) for at, rest in rests if rest is not None), (-1, None))
+            if rest is None:
+                return None
+            dims.append(at)
+            begin[at] = rest
+        varying = any(self._varies(index) for at, index in enumerate(begin) if at not in dims)
+        return None if varying else Part(tensor, tuple(begin), tuple(dims))
 
     def _begin(self, mine: Expr, its: Expr) -> Expr | None:
         """What is left of an index without the intrinsic's, if no axis of the intrinsic is left in it."""

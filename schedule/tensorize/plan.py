@@ -19,7 +19,7 @@ __all__ = ["Part", "Plan", "TensorizedStage"]
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of a tensor that an intrinsic works on. begin: in the tensor, for each of its dimensions. dims: which of
-    them are the dimensions of the intrinsic's tensor; in the others the part is one element wide."""
+    them are the dimensions of the intrinsic's tensor, in its order; in the others the part is one element wide."""
 
     tensor: Tensor
     begin: tuple[Expr, ...]

@@ -14,28 +14,32 @@ from ..tensor_intrin import TensorIntrin
 __all__ = ["get", "names", "shipped"]
 
 _FACTORIES: dict[str, Callable[..., TensorIntrin]] = {}
+_LISTED: list[str] = []
 
 
-def shipped(name: str) -> Callable[[Callable[..., TensorIntrin]], Callable[..., TensorIntrin]]:
-    """Make a function that declares an intrinsic known as `name`; its arguments are ints and strings."""
+def shipped(name: str, listed: bool = True) -> Callable[[Callable[..., TensorIntrin]], Callable[..., TensorIntrin]]:
+    """Make a function that declares an intrinsic known as `name`; its arguments are ints and strings. listed: `names` has it,
+    which those of an accelerator are not, since they are there once somebody has named it."""
 
     def register(factory: Callable[..., TensorIntrin]) -> Callable[..., TensorIntrin]:
         _FACTORIES[name] = factory
+        if listed:
+            _LISTED.append(name)
         return factory
 
     return register
 
 
 def names() -> tuple[str, ...]:
-    """The names that `get` takes."""
-    return tuple(_FACTORIES)
+    """The names that `get` takes, but for those of accelerators."""
+    return tuple(_LISTED)
 
 
 def get(name: str, *arguments: int | str) -> TensorIntrin:
     """The intrinsic `name`, for these arguments (its sizes). Raises UnknownIntrinsic (TW0135) for other names and arguments."""
     factory: Any = _FACTORIES.get(name)
     if factory is None:
-        raise UnknownIntrinsic(f"there is no tensor intrinsic {name!r}", called=user_source(), allowed=", ".join(_FACTORIES),
+        raise UnknownIntrinsic(f"there is no tensor intrinsic {name!r}", called=user_source(), allowed=", ".join(_LISTED),
                                fix="declare your own: te.decl_tensor_intrin(op, fcompute, name)")
     parameters = inspect.signature(factory)
     try:

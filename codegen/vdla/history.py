@@ -1,0 +1,48 @@
+"""Who touched each element of each memory last: what the compiler orders by tokens, and the simulator checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .instructions import UNITS, Instruction, Operand, touched
+
+__all__ = ["History"]
+
+
+class History:
+    """The last reads and writes by each unit, as numbers of its instructions, from 1 on; 0 for none."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        """sizes: of each memory, in elements."""
+        self._reads = {memory: np.zeros((len(UNITS), size), np.int32) for memory, size in sizes.items()}
+        self._writes = {memory: np.zeros((len(UNITS), size), np.int32) for memory, size in sizes.items()}
+
+    def before(self, instruction: Instruction) -> tuple[int, ...]:
+        """For each unit the last of its instructions that `instruction` must not run beside: what wrote what it reads or writes,
+        and what read what it writes."""
+        last = np.zeros(len(UNITS), np.int32)
+        for at, operand in enumerate(instruction.operands):
+            place = _elements(instruction, operand)
+            last = np.maximum(last, self._writes[operand.place.memory][place].max(axis=1))
+            if at == 0:
+                last = np.maximum(last, self._reads[operand.place.memory][place].max(axis=1))
+        return tuple(map(int, last))
+
+    def note(self, instruction: Instruction, number: int) -> None:
+        """`instruction` is number `number` of its unit."""
+        unit = UNITS.index(instruction.unit)
+        for operand in instruction.reads:
+            self._reads[operand.place.memory][(unit, *_elements(instruction, operand)[1:])] = number
+        target = instruction.operands[0]
+        self._writes[target.place.memory][(unit, *_elements(instruction, target)[1:])] = number
+
+
+def _elements(instruction: Instruction, operand: Operand) -> tuple[Any, slice | NDArray[Any]]:
+    """All units, and the elements of the memory that an operand touches."""
+    low, high, offsets = touched(instruction.extents, operand.strides)
+    first = operand.place.begin + operand.offset
+    return slice(None), slice(first + low, first + high) if offsets is None else offsets + first

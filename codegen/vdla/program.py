@@ -1,0 +1,91 @@
+"""A program of the accelerator: what `f.kernels` of a build for "vdla" holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.constant import Constant
+from ...ir.passes.common.remove_likely import remove_likely
+from ...ir.passes.common.simplify import simplify
+from ...ir.passes.common.target_facts import resolve_facts
+from ...ir.passes.gpu.vthread import inject_virtual_threads
+from ...ir.stmt import Allocate, Function, Stmt
+from ...ir.visit import walk
+from ..abi.signature import unique_names
+from .expand import expand
+from .instructions import DRAM, Instruction
+from .intrinsics import FEATURE
+from .machine import MACHINE, Machine
+from .select import select
+from .simulator import Report, simulate
+from .tokens import with_tokens
+
+__all__ = ["Program", "program_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """stream: the instructions in program order, with their tokens. sizes: of each memory, in elements; dtypes: of their elements.
+    constants: what of DRAM is known, by memory."""
+
+    name: str
+    stream: tuple[Instruction, ...]
+    sizes: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    constants: Mapping[str, Constant]
+
+    @property
+    def listing(self) -> str:
+        """The instructions as text, a line each, with the tokens that they take and give."""
+        width = len(str(len(self.stream)))
+        return "\n".join([f"; {self.name}: {len(self.stream)} instructions",
+                          *(f"{at:{width}}  {instruction}" for at, instruction in enumerate(self.stream))])
+
+    def with_stream(self, stream: Sequence[Instruction]) -> Program:
+        """The same memories with other instructions: for looking at what a change does."""
+        return replace(self, stream=tuple(stream))
+
+    def timed(self, machine: Machine = MACHINE) -> Report:
+        """The cycles of a run, without its data. Raises QueueDeadlock (TW0443) and TokenLeft (TW0444)."""
+        return simulate(self.stream, None, machine)
+
+    def run(self, arguments: Mapping[str, NDArray[Any]]) -> Report:
+        """Run it on arrays by the names of tensors, outputs being written in place. Everything is checked: raises QueueRace
+        (TW0442), QueueDeadlock (TW0443), TokenLeft (TW0444) and ScratchpadFault (TW0445)."""
+        memories = {f"{DRAM}:{name}": array.reshape(-1) for name, array in arguments.items()}
+        memories |= {memory: constant.data.reshape(-1) for memory, constant in self.constants.items()}
+        for memory, size in self.sizes.items():
+            if memory not in memories:
+                memories[memory] = np.zeros(size, self.dtypes[memory])
+        return simulate(self.stream, memories)
+
+
+def program_of(function: Function) -> Program:
+    """The program of a lowered function (stage "loops") whose extents are numbers.
+
+    Raises ScratchpadOverflow (TW0440) and NotOnAccelerator (TW0441).
+    """
+    prepared = remove_likely(simplify(resolve_facts(function, lambda name: name == FEATURE)))
+    names = unique_names(function, ())
+    hidden = {buffer: f"constant_{at}" for at, buffer in enumerate(function.constant_buffers)}
+    given = {buffer: names[buffer] for buffer in function.buffers if buffer in names} | hidden
+    expansion = expand(inject_virtual_threads(select(prepared.body)), given, _ranks(prepared.body))
+    dtypes = {scope: pad.dtype for scope, pad in MACHINE.scratchpads.items()}
+    dtypes |= {place.memory: place.dtype for place in expansion.places.values()}
+    constants = {f"{DRAM}:{hidden[buffer]}": held for buffer, held in function.constant_buffers.items()}
+    stream = with_tokens(expansion.stream, expansion.sizes)
+    return Program(function.name, stream, expansion.sizes, dtypes, constants)
+
+
+def _ranks(body: Stmt) -> dict[str, int]:
+    """How many dimensions the buffers of a body have, by name; without those of one name that differ."""
+    ranks: dict[str, set[int]] = {}
+    for node in walk(body):
+        if isinstance(node, Allocate):
+            ranks.setdefault(node.buffer.name, set()).add(node.buffer.ndim)
+    return {name: known.pop() for name, known in ranks.items() if len(known) == 1}
