@@ -44,6 +44,7 @@ from .errors import NotOnAccelerator, ScratchpadOverflow
 from .instructions import DRAM, Instruction, Operand, Place
 from .machine import ALU_COUNTERS, COUNTERS, MACHINE
 from .select import buffer_strides
+from .threads import Kept
 
 __all__ = ["Expansion", "expand"]
 
@@ -65,13 +66,13 @@ class Expansion:
     stream: list[Instruction] = field(default_factory=list[Instruction])
 
 
-def expand(body: Stmt, given: Mapping[Buffer, str], ranks: Mapping[str, int]) -> Expansion:
-    """The stream of `body`, in which nests are calls (see select). given: the buffers that callers pass, with their names. ranks:
-    how many dimensions each buffer on the chip has for one virtual thread, by name; each thread's part is a place of its own.
+def expand(body: Stmt, given: Mapping[Buffer, str], kept: Mapping[str, Kept]) -> Expansion:
+    """The stream of `body`, in which nests are calls (see select). given: the buffers that callers pass, with their names. kept:
+    which buffers stood under virtual threads, by name. Each thread's part is a place of its own; what they share takes turns.
 
     Raises ScratchpadOverflow (TW0440) and NotOnAccelerator (TW0441).
     """
-    host = _Host(ranks)
+    host = _Host(kept)
     for buffer, name in given.items():
         host.place_in_dram(buffer, name)
     host.run(body, {})
@@ -102,8 +103,9 @@ class _Template:
 
 
 class _Host:
-    def __init__(self, ranks: Mapping[str, int]) -> None:
-        self.ranks = ranks
+    def __init__(self, kept: Mapping[str, Kept]) -> None:
+        self.kept = kept
+        self.turns: dict[str, int] = {}
         self.expansion = Expansion(sizes={scope: pad.bytes // np.dtype(pad.dtype).itemsize
                                           for scope, pad in MACHINE.scratchpads.items()})
         self.used = dict.fromkeys(MACHINE.scratchpads, 0)
@@ -159,22 +161,26 @@ class _Host:
             raise _refused(f"{buffer.name} of {buffer.dtype} in {buffer.scope}", f"that memory holds {scratchpad.dtype}",
                            "copy int8 tensors to vdla.inp_buffer and vdla.wgt_buffer, and keep int32 in vdla.acc_buffer")
         size, begin = prod(_extents(buffer)), self.used[buffer.scope]
-        self._check_room(buffer, size * buffer.dtype.bytes, begin * buffer.dtype.bytes, scratchpad.bytes)
-        place = Place(buffer.name, buffer.scope, begin, size, scratchpad.dtype)
-        self.expansion.places[buffer] = place
-        self.held.append(place)
-        self.used[buffer.scope] += size
+        known = self.kept.get(buffer.name)
+        turns = known.threads // self._parts(buffer) if known is not None else 1
+        self._check_room(buffer, turns, begin * buffer.dtype.bytes, scratchpad.bytes)
+        turn = self.turns[buffer.name] = (self.turns.get(buffer.name, -1) + 1) % turns
+        self.expansion.places[buffer] = Place(f"{buffer.name}.{turn}" if turns > 1 else buffer.name, buffer.scope,
+                                              begin + turn * size, size, scratchpad.dtype)
+        self.held.append(Place(buffer.name, buffer.scope, begin, size * turns, scratchpad.dtype))
+        self.used[buffer.scope] += size * turns
         self.run(node.body, values)
-        self.used[buffer.scope] -= size
+        self.used[buffer.scope] -= size * turns
         self.held.pop()
 
-    def _check_room(self, buffer: Buffer, needed: int, used: int, capacity: int) -> None:
+    def _check_room(self, buffer: Buffer, turns: int, used: int, capacity: int) -> None:
+        needed = turns * prod(_extents(buffer)) * buffer.dtype.bytes
         if used + needed <= capacity:
             return
         others = ", ".join(f"{place.name} ({place.size * buffer.dtype.bytes} bytes)" for place in self.held
                            if place.memory == buffer.scope)
         beside = f" beside {others}" if others else ""
-        shape = " x ".join(map(str, _extents(buffer)))
+        shape = " x ".join(map(str, _extents(buffer))) + (f", {turns} times" if turns > 1 else "")
         raise ScratchpadOverflow(
             f"stage {buffer.name} does not fit into {buffer.scope}", called=user_source(),
             reason=f"it takes {needed} bytes ({shape} {buffer.dtype}){beside}, and there are {capacity}",
@@ -200,12 +206,17 @@ class _Host:
                            "let one copy, and one tensorized nest, do more: compute_at loops further out, with larger tiles")
 
 
+    def _parts(self, buffer: Buffer) -> int:
+        """How many virtual threads have a part of a buffer of their own, which is what its first dimensions are for."""
+        known = self.kept.get(buffer.name)
+        return prod(_extents(buffer)[:buffer.ndim - known.rank]) if known is not None else 1
+
     def _part(self, buffer: Buffer, place: Place, offset: int) -> tuple[Place, int]:
         """The place of the virtual thread to which an element belongs, and where the element is there."""
-        threads = prod(_extents(buffer)[:buffer.ndim - self.ranks.get(buffer.name, buffer.ndim)])
-        if threads == 1 or place.is_dram:
+        parts = self._parts(buffer)
+        if parts == 1 or place.is_dram:
             return place, offset
-        size = place.size // threads
+        size = place.size // parts
         part = offset // size
         return replace(place, name=f"{place.name}.{part}", begin=place.begin + part * size, size=size), offset % size
 

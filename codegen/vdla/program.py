@@ -13,9 +13,7 @@ from ...ir.constant import Constant
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.simplify import simplify
 from ...ir.passes.common.target_facts import resolve_facts
-from ...ir.passes.gpu.vthread import inject_virtual_threads
-from ...ir.stmt import Allocate, Function, Stmt
-from ...ir.visit import walk
+from ...ir.stmt import Function
 from ..abi.signature import unique_names
 from .expand import expand
 from .instructions import DRAM, Instruction
@@ -23,6 +21,7 @@ from .intrinsics import FEATURE
 from .machine import MACHINE, Machine
 from .select import select
 from .simulator import Report, simulate
+from .threads import interleaved, kept
 from .tokens import with_tokens
 
 __all__ = ["Program", "program_of"]
@@ -74,18 +73,9 @@ def program_of(function: Function) -> Program:
     names = unique_names(function, ())
     hidden = {buffer: f"constant_{at}" for at, buffer in enumerate(function.constant_buffers)}
     given = {buffer: names[buffer] for buffer in function.buffers if buffer in names} | hidden
-    expansion = expand(inject_virtual_threads(select(prepared.body)), given, _ranks(prepared.body))
+    expansion = expand(interleaved(select(prepared.body)), given, kept(prepared.body))
     dtypes = {scope: pad.dtype for scope, pad in MACHINE.scratchpads.items()}
     dtypes |= {place.memory: place.dtype for place in expansion.places.values()}
     constants = {f"{DRAM}:{hidden[buffer]}": held for buffer, held in function.constant_buffers.items()}
     stream = with_tokens(expansion.stream, expansion.sizes)
     return Program(function.name, stream, expansion.sizes, dtypes, constants)
-
-
-def _ranks(body: Stmt) -> dict[str, int]:
-    """How many dimensions the buffers of a body have, by name; without those of one name that differ."""
-    ranks: dict[str, set[int]] = {}
-    for node in walk(body):
-        if isinstance(node, Allocate):
-            ranks.setdefault(node.buffer.name, set()).add(node.buffer.ndim)
-    return {name: known.pop() for name, known in ranks.items() if len(known) == 1}
