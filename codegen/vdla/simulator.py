@@ -78,7 +78,7 @@ def simulate(stream: Sequence[Instruction], memories: Mapping[str, NDArray[Any]]
     Raises QueueDeadlock (TW0443) and TokenLeft (TW0444); with memories QueueRace (TW0442) and ScratchpadFault (TW0445) too.
     """
     queues = _Queues(stream, machine)
-    checked = None if memories is None else _Memories(memories)
+    checked = None if memories is None else _Memories(stream, memories)
     while (turn := queues.next_turn()) is not None:
         instruction, known, number = queues.begin(turn)
         if checked is not None:
@@ -173,9 +173,9 @@ def _cycles(instruction: Instruction, machine: Machine) -> int:
 class _Memories:
     """The memories, what of the scratchpads has been written, and who touched what."""
 
-    def __init__(self, memories: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, stream: Sequence[Instruction], memories: Mapping[str, NDArray[Any]]) -> None:
         self.content = memories
-        self.history = History({name: len(memory) for name, memory in memories.items()})
+        self.history = History(stream, {name: len(memory) for name, memory in memories.items()})
         self.written = {name: np.zeros(len(memories[name]), np.bool_) for name in MACHINE.scratchpads}
         self.order: tuple[list[Instruction], ...] = tuple([] for _ in UNITS)
         self.fault: ScratchpadFault | None = None

@@ -24,7 +24,7 @@ __all__ = ["with_tokens"]
 
 def with_tokens(stream: Sequence[Instruction], sizes: Mapping[str, int]) -> tuple[Instruction, ...]:
     """`stream`, in program order, with the tokens that keep its meaning. sizes: of each memory, in elements."""
-    history = History(sizes)
+    history = History(stream, sizes)
     known = [[0] * len(UNITS) for _ in UNITS]
     """By unit, up to which instruction of each unit everything has ended when its next one begins."""
     after: list[list[tuple[int, ...]]] = [[] for _ in UNITS]

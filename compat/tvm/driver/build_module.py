@@ -104,9 +104,12 @@ class Module:
             raise ValueError(f"cannot save as {kind!r}; there are o, s, asm and ll")
 
     def get_source(self, fmt: str = "") -> str:
-        """The LLVM IR ("ll", ""), or the assembly ("asm", "s"); the C of what was built as C, the CUDA C of what runs on GPUs."""
+        """The LLVM IR ("ll", ""), or the assembly ("asm", "s"); the C of what was built as C, the CUDA C of what runs on GPUs, an
+        accelerator's instructions."""
         if self.type_key in ("c", "cuda"):
             return self.entry_func.source(self.type_key)
+        if self.type_key == "vdla":
+            return self.entry_func.source("asm")
         return self.entry_func.source("asm" if fmt in ("asm", "s") else "llvm")
 
 

@@ -103,6 +103,7 @@ def test_the_snippet_of_the_lecture() -> None:
     s[BL].compute_at(s[CL], ko)
     s[CL].tensorize(yi, vdla.gemm8x8)
     f = tvm.build(s, [A, B, C], "vdla")
+    assert f.get_source().startswith("; ") and "ld.push_dep_to(ex)" in f.get_source()
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-128, 128, (32, 32), "int8") for _ in range(2))
     c = tvm.nd.empty((32, 32), "int32")
