@@ -133,7 +133,7 @@ def picture(low=8.0, high=1024.0):
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 390" font-family="sans-serif" font-size="11">',
              '<rect width="640" height="390" fill="white"/>',
              '<rect x="60" y="40" width="560" height="300" fill="none" stroke="#ccc"/>',
-             text((60, 24), f"ResNet-18: {whole[0]:.0%} of the array, and {whole[1]:.0%} with two virtual threads", 'font-size="14"'),
+             text((60, 24), f"ResNet-18: {whole[0]:.0%} of the array, {whole[1]:.0%} with two virtual threads", 'font-size="14"'),
              text((250, 378), "products for each byte to or from DRAM"), text((6, 36), "products a cycle", 'fill="#666"'),
              f'<polyline points="{roof}" fill="none" stroke="#36c"/>']
     parts += [text((across(x), 356), f"{x:g}", 'text-anchor="middle" fill="#666"') for x in (8, 16, 32, 64, 128, 256, 512, 1024)]
