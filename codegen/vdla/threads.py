@@ -14,12 +14,12 @@ turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from math import prod
 
 from ...ir.accesses import written_buffers
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm, Var
-from ...ir.ops import is_const
 from ...ir.passes.gpu.vthread import inject_virtual_threads
 from ...ir.stmt import Allocate, Evaluate, For, LoopKind, Seq, Stmt
 from ...ir.visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
@@ -56,16 +56,22 @@ def kept(body: Stmt) -> dict[str, Kept]:
 def interleaved(body: Stmt) -> Stmt:
     """`body`, in which nests are calls (see select), without virtual threads."""
 
-    def serial(node: Node) -> Stmt | None:
+    names = count()
+
+    def rule(node: Node) -> Stmt | None:
         if isinstance(node, For) and node.kind is LoopKind.UNROLLED:
-            return For(node.var, node.begin, node.extent, LoopKind.SERIAL, node.body)
+            return replace(node, kind=LoopKind.SERIAL)
+        if isinstance(node, For) and node.kind is LoopKind.THREAD:
+            var = Var(f"vthread{next(names)}", node.var.dtype)
+            values: dict[Var, Expr] = {node.var: var}
+            return replace(node, var=var, body=substitute(node.body, values))
         return None
 
-    return _Joined().visit(inject_virtual_threads(rewrite(body, serial)))  # the unrolled loops are threads now, and no others
+    return _Joined().visit(inject_virtual_threads(rewrite(body, rule)))  # the unrolled loops are threads now, each by its name
 
 
 class _Joined(Rewriter):
-    """Loops over threads that stand side by side become one."""
+    """Loops over one thread axis that stand side by side become one."""
 
     def Seq(self, node: Seq) -> Stmt:
         done = self.generic(node)
@@ -90,7 +96,7 @@ def _behind(loop: For, part: Stmt) -> Stmt | None:
         return None if first is None else seq(first, *part.body[1:])
     if isinstance(part, Evaluate) and _only_loads(part) and _only_loads(loop):
         return seq(part, loop)
-    if not isinstance(part, For) or part.kind is not LoopKind.UNROLLED or not is_const(part.extent - loop.extent, 0):
+    if not isinstance(part, For) or part.kind is not LoopKind.UNROLLED or part.var.name != loop.var.name:
         return None
     names: dict[Var, Expr] = {part.var: loop.var}
     return rebuild(loop, [loop.begin, loop.extent, seq(loop.body, substitute(part.body, names))])

@@ -59,6 +59,29 @@ def test_virtual_threads_load_while_the_array_computes() -> None:
     assert waited[2][0] < 0.8 * waited[1][0] and waited[2][1] < 0.6 * waited[1][1]
 
 
+def test_threads_within_threads_share_by_rows_and_by_columns() -> None:
+    """Each of four threads has sums of its own; inputs belong to rows of threads, weights to columns."""
+    A, B = te.placeholder((16, 16), "int8", "A"), te.placeholder((16, 16), "int8", "B")
+    k = te.reduce_axis((0, 16), "k")
+    C = te.compute((16, 16), lambda y, x: te.sum(A[y, k].astype("int32") * B[k, x].astype("int32"), axis=k), "C")
+    s = te.create_schedule(C.op)
+    CL = s.cache_write(C, vdla.acc_buffer)
+    AL, BL = s.cache_read(A, vdla.inp_buffer), s.cache_read(B, vdla.wgt_buffer)
+    rows, columns, _, _ = s[C].tile(*C.op.axis, 8, 8)
+    s[C].bind(rows, te.thread_axis("vthread"))
+    s[C].bind(columns, te.thread_axis("cthread"))
+    s[CL].compute_at(s[C], columns)
+    yi, xi = s[CL].op.axis
+    ko, ki = s[CL].split(s[CL].op.reduce_axis[0], 8)
+    s[CL].reorder(ko, yi, xi, ki)
+    s[CL].tensorize(yi, vdla.gemm8x8)
+    s[AL].compute_at(s[CL], ko)
+    s[BL].compute_at(s[CL], ko)
+    program = assert_same_bits(s, [A, B, C])
+    loads = [str(each).partition("(")[2].partition("[")[0] for each in program.stream if each.unit == "ld"]
+    assert len(loads) == 8 and len(set(loads)) == 8, "two parts of each operand, twice, in places that take turns"
+
+
 def test_the_same_schedule_runs_on_other_targets() -> None:
     s, args = product((16, 16, 16))
     values = arrays(args)
