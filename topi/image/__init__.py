@@ -8,10 +8,13 @@ _HOMES: dict[str, str] = {
     "affine_grid": "sampling",
     "bilateral_slice": "bilateral",
     "box_blur": "blur",
+    "crop_and_resize": "volumes",
     "gaussian_blur": "blur",
     "grid_sample": "sampling",
     "resize": "resize",
+    "resize1d": "volumes",
     "resize2d": "resize",
+    "resize3d": "volumes",
     "unsharp_mask": "unsharp",
 }
 """Where each name lives: the module below this package."""

@@ -9,8 +9,11 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("integer_conv", "integer_matmul"), "integer_products"),
     "col2im": "columns",
     "deformable_conv2d_nchw": "deformable",
+    "correlation_nchw": "correlation",
+    "global_pool_grad": "pool_grad",
     "im2col": "columns",
     "max_pool_with_places": "pool_places",
+    "pool_grad": "pool_grad",
     **dict.fromkeys(("dequantize_groups", "quantize_groups", "weight_only_dense"), "weight_only"),
     **dict.fromkeys((
         "dense_bf16 dense_int8 dequantize packed_dense_bf16 packed_dense_int8 prepack_bf16 prepack_int8 quantize "

@@ -46,6 +46,7 @@ from .conv2d import (
     group_conv2d_nchw as group_conv2d_nchw,
     group_conv2d_nhwc as group_conv2d_nhwc,
 )
+from .correlation import correlation_nchw as correlation_nchw
 from .deformable import deformable_conv2d_nchw as deformable_conv2d_nchw
 from .dense import dense as dense, packed_dense as packed_dense, prepack_dense as prepack_dense
 from .depthwise import (
@@ -81,6 +82,7 @@ from .pool import (
     max_pool2d as max_pool2d,
     pool2d as pool2d,
 )
+from .pool_grad import global_pool_grad as global_pool_grad, pool_grad as pool_grad
 from .pool_places import max_pool_with_places as max_pool_with_places
 from .quantized import (
     dense_bf16 as dense_bf16,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ..lazy import lazily
 
 _HOMES: dict[str, str] = {
+    "get_valid_counts": "boxes",
+    "non_max_suppression": "boxes",
     "roi_align": "regions",
     "roi_pool": "regions",
 }

@@ -14,7 +14,7 @@ from .... import topi as _ours
 from ....ir import ops
 from ....te import Tensor
 
-_SUBMODULES = ("arm_cpu", "cuda", "generic", "image", "nn", "tag", "testing", "utils", "x86")
+_SUBMODULES = ("arm_cpu", "cuda", "generic", "image", "nn", "tag", "testing", "utils", "vision", "x86")
 _RENAMED = {"floordiv": "floor_divide", "floormod": "floor_mod", "broadcast_add": "add", "broadcast_sub": "subtract",
             "broadcast_mul": "multiply", "broadcast_div": "divide", "fast_exp": "exp", "fast_tanh": "tanh", "fast_erf": "erf"}
 """Names of older releases, and of approximations: ours are within 2 units in the last place."""
@@ -76,6 +76,16 @@ def cumsum(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: 
 def cumprod(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: bool | None = None) -> Tensor:
     """Running products."""
     return _ours.cumprod(data, axis, dtype, bool(exclusive))
+
+
+def scatter(data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0) -> Tensor:
+    """data with updates at their places along an axis."""
+    return _ours.scatter_elements(data, indices, updates, axis)
+
+
+def scatter_add(data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0) -> Tensor:
+    """data with updates added at their places along an axis."""
+    return _ours.scatter_elements(data, indices, updates, axis, "add")
 
 
 def divide(lhs: Any, rhs: Any) -> Any:

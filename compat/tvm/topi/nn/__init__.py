@@ -10,14 +10,14 @@ from .....topi import nn as _ours
 from .....topi import transform as _transform
 from .....topi.matmul import batch_matmul as _batch_matmul
 from .....topi.matmul import matmul as _matmul
-from ..image import resize2d
+from ..image import resize2d, resize3d
 from ..utils import get_const_float
 
 __all__ = [
     "adaptive_pool", "batch_matmul", "conv", "conv2d", "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc",
     "conv2d_transpose_nchw", "conv3d_ncdhw", "conv3d_ndhwc", "dense", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
     "depthwise_conv2d_nhwc", "fast_softmax", "group_conv2d_nchw", "group_conv2d_nhwc", "instance_norm", "layer_norm", "matmul",
-    "pad", "pool", "rms_norm", "upsampling",
+    "pad", "pool", "rms_norm", "upsampling", "upsampling3d",
 ]
 
 
@@ -243,6 +243,16 @@ def upsampling(
     mode = "align_corners" if align_corners else "asymmetric"
     kind = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
     return resize2d(data, None, size, layout, kind, mode)
+
+
+def upsampling3d(
+    data: Tensor, scale_d: float, scale_h: float, scale_w: float, layout: str = "NCDHW", method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel", output_shape: Any = None,
+) -> Tensor:
+    """Volumes enlarged by factors."""
+    scales = zip("DHW", (scale_d, scale_h, scale_w), strict=True)
+    size = output_shape or tuple(_whole(data.shape[layout.index(letter)] * scale) for letter, scale in scales)
+    return resize3d(data, None, size, layout, {"trilinear": "linear"}.get(method, method), coordinate_transformation_mode)
 
 
 def _whole(extent: Any) -> int:

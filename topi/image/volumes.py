@@ -1,0 +1,94 @@
+"""Resizing over one dimension and over three, by that over two, and regions of images brought to one size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...te.shape import shape_text
+from ...te.tensor import Tensor
+from ..checks import tensor
+from ..nn.window import numbers_for, pair
+from ..transform import reshape, transpose
+from .errors import BadImage
+from .resize import NAMES, resize
+from .sampling import weighed
+
+__all__ = ["crop_and_resize", "resize1d", "resize3d"]
+
+
+def resize1d(data: Tensor, size: Any, layout: str = "NCW", method: str = "linear", coordinates: str = "half_pixel",
+             rounding: str = "round", cubic_alpha: float = -0.75) -> Tensor:
+    """data (N, C, W), or (N, W, C), with `size` elements along W, as image.resize has it. Raises BadImage (TW0195), BadWindow
+    (TW0190)."""
+    out, = numbers_for(size, 1, "size")
+    whole = _first(data, layout, "W")
+    n, c, wide = whole.shape
+    image = reshape(whole, (n, c, 1, wide))
+    result = resize(image, (1, out), method, "NCHW", coordinates=coordinates, rounding=rounding, cubic_alpha=cubic_alpha)
+    return _back(reshape(result, (n, c, out)), layout, "W")
+
+
+def resize3d(data: Tensor, size: Any, layout: str = "NCDHW", method: str = "linear", coordinates: str = "half_pixel",
+             rounding: str = "round", cubic_alpha: float = -0.75) -> Tensor:
+    """data (N, C, D, H, W), or (N, D, H, W, C), with `size` = (depth, height, width) elements, as image.resize has it. Raises
+    BadImage (TW0195), BadWindow (TW0190)."""
+    depth, high, wide = numbers_for(size, 3, "size")
+    whole = _first(data, layout, "DHW")
+    n, c, d, h, w = whole.shape
+
+    def resized(image: Tensor, to: tuple[Any, Any]) -> Tensor:
+        return resize(image, to, method, "NCHW", coordinates=coordinates, rounding=rounding, cubic_alpha=cubic_alpha)
+
+    planes = resized(reshape(whole, (n, c * d, h, w)), (high, wide))
+    lines = resized(reshape(planes, (n, c, d, high * wide)), (depth, high * wide))
+    return _back(reshape(lines, (n, c, depth, high, wide)), layout, "DHW")
+
+
+def crop_and_resize(
+    data: Tensor, boxes: Tensor, box_indices: Tensor, crop_size: Any, layout: str = "NCHW", method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Tensor:
+    """Boxes (count, 4), of y0, x0, y1, x1 from 0 to 1, of the images box_indices (count,) of data, as crop_size (height and width)
+    elements from corner to corner: (count, C, height, width), or (count, height, width, C), in the data's dtype. What is
+    outside is extrapolation_value. method: "bilinear" or "nearest". Raises BadImage (TW0195), BadWindow (TW0190)."""
+    out = pair(crop_size, "crop_size")
+    if method not in ("bilinear", "nearest_neighbor", "nearest", "linear"):
+        raise BadImage(f"crop_and_resize has no method {method!r}", called=user_source(), allowed='"bilinear", "nearest"',
+                       reason="a place is weighed from its neighbours", fix='method="bilinear"')
+    image = _first(data, layout, "HW")
+    tensor(boxes, "the boxes of crop_and_resize", 2)
+    tensor(box_indices, "the box indices of crop_and_resize", 1)
+    kind = "float64" if str(image.dtype) == "float64" else "float32"
+
+    def element(b: Any, c: Any, *at: Any) -> Any:
+        places: list[Any] = []
+        inside: list[Any] = []
+        for dim, index in enumerate(at):
+            begin, end = boxes[b, dim].astype(kind), boxes[b, dim + 2].astype(kind)
+            last = (image.shape[2 + dim] - 1).astype(kind)
+            place = (begin + index.astype(kind) * ((end - begin) / te.const(out[dim] - 1, kind))) * last if out[dim] > 1 else \
+                te.const(0.5, kind) * (begin + end) * last
+            inside += [place >= 0, place <= last]
+            places.append(te.max(te.min(place, last), 0))
+        batch = te.max(te.min(box_indices[b].astype("int32"), image.shape[0] - 1), 0)
+        value = weighed(image, (batch, c), places, 1 if NAMES.get(method, method) == "nearest" else 2, "border")
+        return te.select(te.all(*inside), value.astype(image.dtype), te.const(extrapolation_value, image.dtype))
+
+    return _back(te.compute((boxes.shape[0], image.shape[1], *out), element, name="crop_and_resize"), layout, "HW")
+
+
+def _first(data: Any, layout: str, letters: str) -> Tensor:
+    """Data with the channels before the dimensions of these letters."""
+    source = tensor(data, "a resize")
+    if layout not in (f"NC{letters}", f"N{letters}C") or source.ndim != len(layout):
+        raise BadImage(f"{source.name} is not {layout!r}", declared=source.source, called=user_source(),
+                       reason=f"its shape is {shape_text(source.shape)}", allowed=f'"NC{letters}", "N{letters}C"',
+                       fix=f'layout="NC{letters}"')
+    return source if layout.startswith("NC") else transpose(source, (0, source.ndim - 1, *range(1, source.ndim - 1)))
+
+
+def _back(result: Tensor, layout: str, letters: Sequence[str]) -> Tensor:
+    return result if layout.startswith("NC") else transpose(result, (0, *range(2, 2 + len(letters)), 1))
