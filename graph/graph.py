@@ -55,26 +55,30 @@ class Graph(Parts):
         made = transformed(self, passes_named(names)) if names else grouped(self)
         return self if made is self else Graph.of(made)
 
-    def gradient(self, of: str, wrt: str | Sequence[str]) -> Graph:
+    def gradient(self, of: str, wrt: str | Sequence[str], checkpoints: Sequence[str] = ()) -> Graph:
         """The graph with gradients as further outputs, grad_NAME for each value of `wrt`.
 
         of: the name of an output, a single float. wrt: inputs, parameters, or values of nodes, by name, all of floats. What `of`
-        does not depend on has zeros. Where a function has a kink, one side is taken. Raises NoGradient (TW0930).
+        does not depend on has zeros. Where a function has a kink, one side is taken. checkpoints: values of nodes; the graph is cut
+        behind them, and the way back computes each part anew, from what it reads of others, rather than keep its values: less
+        memory for one more way forward. Raises NoGradient (TW0930).
         """
-        made = with_gradients(self, of, [wrt] if isinstance(wrt, str) else list(wrt))
+        made = with_gradients(self, of, [wrt] if isinstance(wrt, str) else list(wrt), checkpoints)
         return Graph.of(made)
 
-    def training_step(self, loss: str, wrt: Sequence[str] | None = None, optimizer: str = "adam", **options: Any) -> Graph:
+    def training_step(
+        self, loss: str, wrt: Sequence[str] | None = None, optimizer: str = "adam", checkpoints: Sequence[str] = (), **options: Any,
+    ) -> Graph:
         """A step of training as a graph, one native call when it is built: it takes what this graph takes, then weights and the
         optimizer's moments, which are state and updated where they lie; it gives what this graph gives.
 
         loss: the name of an output, a single float, that is to become small. wrt: the weights, parameters or inputs of floats;
         without it, all parameters of floats. `step.state` names what is to be passed: weights, which begin as g.params has them,
         and moments, which begin as zeros. optimizer: "sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop" or "adagrad", as
-        torch.optim computes them. options: lr, a number, or the name of an input to be; weight_decay, momentum, betas, eps, alpha.
-        Raises NoGradient (TW0930), BadTraining (TW0931).
+        torch.optim computes them. checkpoints: as gradient takes them. options: lr, a number, or the name of an input to be;
+        weight_decay, momentum, betas, eps, alpha. Raises NoGradient (TW0930), BadTraining (TW0931).
         """
-        return Graph.of(training_graph(self, loss, wrt, optimizer, options))
+        return Graph.of(training_graph(self, loss, wrt, optimizer, options, checkpoints))
 
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
         """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""

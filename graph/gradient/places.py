@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from .rule import Pullback, by_tensor_expressions, rule
 
 __all__: list[str] = []
@@ -48,6 +50,28 @@ def _put(p: Pullback) -> list[str | None]:
     found = p.emit("take", p.head, places, axis=axis)
     kept = p.emit("put", p.head, places, p.filled(0, updates), axis=axis)
     return [kept, None, p.emit("where", stays, found, p.number(0, found))]
+
+
+@rule("max_pool_with_places")
+def _pooled(p: Pullback) -> list[str | None]:
+    """The greatest elements get the gradient of their windows."""
+    if p.heads[0] is None:
+        return [None]
+    n, c, *size = p.shape(p.inputs[0])
+    if not p.type(p.inputs[0]).is_static or not p.type(p.result).is_static:
+        return by_tensor_expressions(p)
+    windows = (n, c, _count(p, p.result) // max(int(n) * int(c), 1))
+    zeros = p.emit("broadcast_to", p.number(0, p.heads[0]), shape=(n, c, prod(map(int, size))))
+    places, head = (p.shaped(value, windows) for value in (p.node.outputs[1], p.heads[0]))
+    return [p.shaped(p.emit("scatter_elements", zeros, places, head, axis=2, reduction="add"), p.shape(p.inputs[0]))]
+
+
+@rule("unique")
+def _each_once(p: Pullback) -> list[str | None]:
+    """Each value is the element that is met first."""
+    if p.heads[0] is None:
+        return [None]
+    return [p.emit("scatter_elements", p.filled(0, p.inputs[0]), p.node.outputs[1], p.heads[0], axis=0, reduction="add")]
 
 
 def _count(p: Pullback, value: str) -> int:

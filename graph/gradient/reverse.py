@@ -17,41 +17,50 @@ from ..errors import NoGradient
 from ..node import Parts
 from ..rewrite import assembly_of, without_dead
 from ..types import TensorType, array_dtype
+from .recomputed import Recomputed
 from .rule import RULES, Pullback, by_tensor_expressions
 
 __all__ = ["adjoints_of", "gradients_in", "is_float", "sum_of", "with_gradients", "zeros"]
 
 
-def with_gradients(g: Parts, of: str, wrt: Sequence[str]) -> Parts:
-    """The graph with an output grad_NAME for each value of `wrt`. Raises NoGradient (TW0930)."""
+def with_gradients(g: Parts, of: str, wrt: Sequence[str], checkpoints: Sequence[str] = ()) -> Parts:
+    """The graph with an output grad_NAME for each value of `wrt`. checkpoints: as gradients_in takes them. Raises NoGradient
+    (TW0930)."""
     b = assembly_of(g, {})
     for name, value in g.results.items():
         b.output(name, value)
-    for name, gradient in gradients_in(b, g, of, wrt).items():
+    for name, gradient in gradients_in(b, g, of, wrt, checkpoints).items():
         b.output(f"grad_{name}", gradient)
     for past, present in g.state.items():
         b.state(past, present)
     return without_dead(b.parts())
 
 
-def gradients_in(b: Assembly, g: Parts, of: str, wrt: Sequence[str]) -> dict[str, str]:
-    """The gradients by the values `wrt`, as nodes added to `b`, which holds the graph's. Raises NoGradient (TW0930)."""
+def gradients_in(b: Assembly, g: Parts, of: str, wrt: Sequence[str], checkpoints: Sequence[str] = ()) -> dict[str, str]:
+    """The gradients by the values `wrt`, as nodes added to `b`, which holds the graph's. checkpoints: values behind which the graph
+    is cut; the way back computes each part anew from what it reads, but the last. Raises NoGradient (TW0930)."""
     loss = _checked(g, of, wrt)
+    again = Recomputed.of(b, g, checkpoints)
     one = b.param(b.fresh(1)[0], np.ones((), array_dtype(b.types[loss].dtype)))
-    found = adjoints_of(b, g, {loss: b.node("broadcast_to", one, shape=b.types[loss].shape)}, wrt)
+    found = adjoints_of(b, g, {loss: b.node("broadcast_to", one, shape=b.types[loss].shape)}, wrt, again)
     return {name: found.get(name) or zeros(b, name) for name in wrt}
 
 
-def adjoints_of(b: Assembly, g: Parts, seeds: Mapping[str, str], wrt: Sequence[str]) -> dict[str, str]:
+def adjoints_of(
+    b: Assembly, g: Parts, seeds: Mapping[str, str], wrt: Sequence[str], again: Recomputed | None = None,
+) -> dict[str, str]:
     """The gradients of a sum by the values `wrt` and those on the way to them, as nodes added to `b`, which holds the graph's; what
-    is zero is left out. seeds: those by some values, which stand there already. Raises NoGradient (TW0930)."""
+    is zero is left out. seeds: those by some values, which stand there already. again: what is computed anew. Raises NoGradient
+    (TW0930)."""
     relevant = _relevant(g, wrt)
     adjoints = dict(seeds)
     for node in reversed(g.nodes):
         heads = [adjoints.get(name) for name in node.outputs]
         if all(head is None for head in heads) or not any(name in relevant for name in node.inputs):
             continue
-        p = Pullback(b, node, heads, relevant)
+        here = node if again is None else again.node(node, next(head for head in heads if head is not None))
+        named = {*relevant, *(ours for name, ours in zip(node.inputs, here.inputs, strict=True) if name in relevant)}
+        p = Pullback(b, here, heads, named)
         for name, gradient in zip(node.inputs, RULES.get(node.operator, by_tensor_expressions)(p), strict=True):
             if gradient is not None and name in relevant:
                 sum_of(b, adjoints, name, p.fitted(gradient, b.types[name]), node.source)

@@ -25,9 +25,11 @@ from .rule import Pullback
 __all__ = ["training_graph"]
 
 
-def training_graph(g: Parts, loss: str, wrt: Sequence[str] | None, optimizer: str, options: Mapping[str, Any]) -> Parts:
-    """The graph of a step. wrt: parameters and inputs; None for all parameters of floats. Raises NoGradient (TW0930),
-    BadTraining (TW0931)."""
+def training_graph(
+    g: Parts, loss: str, wrt: Sequence[str] | None, optimizer: str, options: Mapping[str, Any], checkpoints: Sequence[str] = (),
+) -> Parts:
+    """The graph of a step. wrt: parameters and inputs; None for all parameters of floats. checkpoints: as gradients take them.
+    Raises NoGradient (TW0930), BadTraining (TW0931)."""
     how = OPTIMIZERS.get(optimizer)
     if how is None:
         raise BadTraining(f"there is no optimizer {optimizer!r}"[:200], called=user_source(), allowed=", ".join(OPTIMIZERS),
@@ -43,7 +45,7 @@ def training_graph(g: Parts, loss: str, wrt: Sequence[str] | None, optimizer: st
                           reason=f"{strange!r} is neither a parameter nor an input"[:200] if strange is not None else
                           "no weights are given, or one twice", allowed=", ".join([*g.constants, *g.inputs])[:500],
                           fix="parameters and inputs of floats, each once")
-    return _Step(g, weights, optimizer, how, options).made(loss)
+    return _Step(g, weights, optimizer, how, options).made(loss, checkpoints)
 
 
 class _Step:
@@ -72,10 +74,10 @@ class _Step:
     def _input(self, name: str, shape: Sequence[Any], dtype: str) -> str:
         return self.b.input(unused(name, {**self.g.types, **self.b.types}), shape, dtype)
 
-    def made(self, loss: str) -> Parts:
+    def made(self, loss: str, checkpoints: Sequence[str]) -> Parts:
         """The whole of it."""
         b, g = self.b, self.g
-        gradients = gradients_in(b, g, loss, self.weights)
+        gradients = gradients_in(b, g, loss, self.weights, checkpoints)
         for name, value in g.results.items():
             b.output(name, value)
         for past, present in g.state.items():

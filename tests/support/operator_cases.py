@@ -167,7 +167,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("resize", [integers(4, 5, below=99, dtype="uint8")], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear"}),
     ("resize", [floats(4, 5)], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear", "coordinates": "tf_crop_and_resize",
                                 "region": (0.25, 0.5, 1.5, 1.0), "outside": 7.0}),
-    ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}),
+    ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}), ("after", [floats(3, 5), floats(2)], {}),
     ("quantize", [floats(3, 5), np.asarray(0.02, "float32"), np.asarray(7, "uint8")], {"dtype": "uint8"}),
     ("quantize", [floats(3, 5), positive(3, 1)], {"dtype": "int8"}),
     ("requantize", [integers(3, 5, below=9999, dtype="int32"), positive(5), np.asarray(7, "uint8")], {"dtype": "uint8"}),

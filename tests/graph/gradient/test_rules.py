@@ -13,6 +13,10 @@ from tilewright.graph import Builder, Graph
 
 _AT_KINKS = {"acosh"}
 """Operators whose case stands where the derivative is infinite."""
+_COARSE = {"dequantize", "weight_only_matmul"}
+"""Operators that compute in float32 or less, whatever they are given: too coarse for differences."""
+_BY_DATA = {"roi_align", "roi_pool"}
+"""Operators of which how many elements are looked at jumps with their other inputs."""
 
 
 def graph_of(name: str, inputs: list[Any], attributes: dict[str, Any]) -> tuple[Graph, list[Any], list[str]] | None:
@@ -31,6 +35,7 @@ def graph_of(name: str, inputs: list[Any], attributes: dict[str, Any]) -> tuple[
             part = b.node("cast", part, dtype="float64")
             total = b.node("add", total, part) if total else part
     floats = [value for value, array in zip(values, arrays, strict=True) if array.dtype.kind == "f"]
+    floats = floats[:1] if name in _BY_DATA else floats
     if not total or not floats:
         return None
     b.output("loss", total)
@@ -52,8 +57,10 @@ def differences(g: Graph, arrays: list[Any], floats: list[str], gradients: list[
 
 @pytest.mark.parametrize("name, inputs, attributes", CASES, ids=[f"{name}-{at}" for at, (name, _, _) in enumerate(CASES)])
 def test_gradients_are_those_of_finite_differences(name: str, inputs: list[Any], attributes: dict[str, Any]) -> None:
+    if name in _AT_KINKS | _COARSE:
+        return
     case = graph_of(name, inputs, attributes)
-    if case is None or name in _AT_KINKS:
+    if case is None:
         return
     g, arrays, floats = case
     d = g.gradient("loss", floats)
