@@ -119,6 +119,16 @@ def test_sums_stay_in_registers() -> None:
     assert "gather" not in task and task.count("(%rsp)") == 0
 
 
+def test_padding_of_rows_is_stored_for_each_task_where_lanes_have_no_masks() -> None:
+    a, b = te.placeholder((1, 64, 14, 14), name="x"), te.placeholder((64, 1, 3, 3), name="w")
+    y = topi.nn.depthwise_conv2d(a, b, 1, 1)
+    for processor, stored in (("haswell", True), ("znver4", False)):
+        text = str(topi.schedule(y, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={processor}"))
+        assert ("pad_temp: float32[1, 1, 16, 16]" in text) == stored
+        sums = [line for line in text.splitlines() if "mul_add(" in line]
+        assert sums and all(("if_then_else" in line) != stored for line in sums), "no tap looks for padding"
+
+
 @pytest.mark.parametrize(("extent", "rows"), [(7, 7), (14, 7), (28, 7), (56, 8), (112, 8), (5, 5), (1, 1), (0, 8)])
 def test_rows_divide_the_image(extent: int, rows: int) -> None:
     assert best_rows(extent, 3, 1, 19) == rows
