@@ -12,8 +12,9 @@
 
 Lanes are output channels, so that no size of image leaves lanes empty: an element of the image is broadcast, and weights are
 read in blocks of channels (Georganas et al. 2018, Anatomy of High-Performance Deep Learning Convolutions on SIMD
-Architectures, with the image left as it is). Where channels are too few for that, lanes are places of a row, and weights are
-broadcast. The sizes are conv_plan's.
+Architectures, with the image left as it is). Where no tap reads beside its place and rows are short, the image is one row,
+which is copied in tiles: no tile ends with a row, and its elements lie side by side for each channel. Where channels are too
+few for that, lanes are places of a row, and weights are broadcast. The sizes are conv_plan's.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ def conv2d(group: Group, layout: _Layout) -> None:
     layer = _layer(group, anchor, layout, image)
     ways: list[Candidate] = []
     if layout.channels != 1 or layer.groups == 1 or layer.outputs % layer.lanes == 0:
-        ways += [Candidate(str(way), partial(_by_channels, group, layout, layer, way, image, weights))
-                 for way in plans(layer, group.machine)]
+        whole = layer.as_row if layout.channels == 1 and weights is not image else layer
+        ways += [Candidate(str(way), partial(_by_channels, group, layout, whole, way, image, weights))
+                 for way in plans(whole, group.machine)]
     if layout.channels == 1:
         along = Candidate("lanes along rows", partial(_by_columns, group, layer, image))
         ways = [*ways, along] if by_channels(layer) else [along, *ways]
@@ -117,8 +119,8 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
     lanes = layer.block or layer.lanes
     in_group, chunk, vectors, lane = _cut_channels(s[anchor], layout, layer, chosen.tile.vectors)
     axes = s[anchor].op.axis
-    rows, columns = axes[layout.rows], axes[layout.columns]
-    s[anchor].reorder(axes[0], *in_group, chunk, rows, columns, vectors, lane)
+    places = _places(s[anchor], layout, layer)
+    s[anchor].reorder(axes[0], *in_group, chunk, *places, vectors, lane)
     sums = s.cache_write(anchor.output(0), "local")
     assert isinstance(sums, Tensor)
     if output is not anchor:
@@ -128,14 +130,23 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
     by_chunk = plain and not chosen.banded and layer.batch == 1 and not is_known(weights)  # which is packed while building
     task, at = _store(stage, layout, layer, chosen, by_chunk, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
-    *outer, rows, columns, vectors, lane = s[sums].op.axis
-    _tile(s[sums], outer, (rows, columns), chosen.tile)
+    *outer, vectors, lane = s[sums].op.axis
+    outer, places = outer[:len(outer) - len(places)], outer[len(outer) - len(places):]
+    _tile(s[sums], outer, places, chosen.tile)
     s[sums].unroll(vectors)
     s[sums].vectorize(lane)
     if layer.padded:
         _place_image(s, image, layer.lanes, (stage, task) if chosen.banded else None)
+    if layer.flat:
+        _in_tiles(s, image, sums, layout, chosen.tile.columns)
     if plain:
         _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
+
+
+def _places(stage: Stage, layout: _Layout, layer: Layer) -> list[IterVar]:
+    """The loops over rows and columns, which are one where the layer takes a row to be the whole image."""
+    rows, columns = stage.op.axis[layout.rows], stage.op.axis[layout.columns]
+    return [stage.fuse(rows, columns)] if layer.flat else [rows, columns]
 
 
 def _cut_channels(stage: Stage, layout: _Layout, layer: Layer, vectors: int) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
@@ -157,16 +168,16 @@ def _cut_channels(stage: Stage, layout: _Layout, layer: Layer, vectors: int) -> 
     return in_group, chunk, vector, lane
 
 
-def _tile(stage: Stage, outer: list[IterVar], places: tuple[IterVar, IterVar], tile: Tile) -> None:
+def _tile(stage: Stage, outer: list[IterVar], places: list[IterVar], tile: Tile) -> None:
     """The sum's loops around its unrolled tile."""
     op = stage.op
     reduced = op.reduce_axis
-    tiles_down, row = stage.split(places[0], factor=tile.rows)
-    tiles, column = stage.split(places[1], factor=tile.columns)
-    rest = [axis for axis in stage.leaf_iter_vars if axis not in (*outer, tiles_down, tiles, *reduced, row, column)]
-    stage.reorder(*outer, tiles_down, tiles, *reduced, row, column, *rest)
-    stage.unroll(row)
-    stage.unroll(column)
+    sizes = (tile.rows, tile.columns)[-len(places):]
+    tiles, inner = zip(*(stage.split(axis, factor=size) for axis, size in zip(places, sizes, strict=True)), strict=True)
+    rest = [axis for axis in stage.leaf_iter_vars if axis not in (*outer, *tiles, *reduced, *inner)]
+    stage.reorder(*outer, *tiles, *reduced, *inner, *rest)
+    for axis in inner:
+        stage.unroll(axis)
 
 
 def _store(
@@ -176,8 +187,11 @@ def _store(
     a task is a whole chunk of channels."""
     in_group, chunk, vector, lane = _cut_channels(stage, layout, layer, chosen.tile.vectors)
     batch, rows, columns = (stage.op.axis[at] for at in (0, layout.rows, layout.columns))
-    band, rows = stage.split(rows, factor=chosen.band)
-    tile, rows = stage.split(rows, factor=chosen.tile.rows)
+    bands, tiles = list[IterVar](), list[IterVar]()
+    if not layer.flat:
+        band, rows = stage.split(rows, factor=chosen.band)
+        tile, rows = stage.split(rows, factor=chosen.tile.rows)
+        bands, tiles = [band], [tile]
     strips: list[IterVar] = []
     if chosen.strip:
         strip, columns = stage.split(columns, factor=chosen.strip)
@@ -189,14 +203,14 @@ def _store(
         stage.vectorize(lane)
     if chosen.banded:
         part, chunk = stage.split(chunk, nparts=-(-chosen.parts // layer.groups))
-        stage.reorder(batch, band, *in_group, part, chunk, tile, *strips, *inner)
-        task = stage.fuse(batch, band, *in_group, part)
+        stage.reorder(batch, *bands, *in_group, part, chunk, *tiles, *strips, *inner)
+        task = stage.fuse(batch, *bands, *in_group, part)
     else:
-        stage.reorder(batch, *in_group, chunk, band, tile, *strips, *inner)
-        task = stage.fuse(batch, *in_group, chunk, *([] if by_chunk else [band]))
+        stage.reorder(batch, *in_group, chunk, *bands, *tiles, *strips, *inner)
+        task = stage.fuse(batch, *in_group, chunk, *([] if by_chunk else bands))
     if threads:
         stage.parallel(task)
-    return task, (strips or [tile])[-1]
+    return task, (strips or tiles or [chunk if chosen.banded else task])[-1]
 
 
 def _turned(
@@ -231,6 +245,21 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
         task = stage.fuse(*stage.op.axis[:2])
         if worth_threads(stage.op.axis):
             stage.parallel(task)
+
+
+def _in_tiles(s: Schedule, image: Tensor, sums: Tensor, layout: _Layout, size: int) -> None:
+    """The image in tiles of as many places as are summed together, for each term side by side: they lie as far apart as channels
+    do else, each in a line of its own."""
+    def in_tiles(*at: Any) -> list[Any]:
+        place = at[layout.rows] * image.shape[layout.columns] + at[layout.columns]
+        return [at[0], place // size, at[layout.channels], place % size]
+
+    stage = s[s.cache_read(image, "global", [sums])]
+    axes = stage.transform_layout(in_tiles, 0)
+    assert axes is not None
+    stage.vectorize(axes[-1])
+    if worth_threads(axes):
+        stage.parallel(stage.fuse(*axes[:2]))
 
 
 def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> None:

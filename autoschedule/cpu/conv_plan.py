@@ -8,7 +8,7 @@ multiply-adds for places + vectors loads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -42,7 +42,8 @@ USUAL = 64
 class Layer:
     """The sizes of a convolution; 0 for what the call decides. outputs, inputs: channels of a group. height, width: of the
     result. lanes: values in a vector. block: channels that lie side by side in memory, where the layout says so, else 0.
-    padded: whether the image is copied with zeros around it, or otherwise computed before it is read."""
+    padded: whether the image is copied with zeros around it, or otherwise computed before it is read. flat: whether the image
+    is taken as one row."""
 
     batch: int
     groups: int
@@ -56,6 +57,17 @@ class Layer:
     bits: int
     block: int = 0
     padded: bool = False
+    flat: bool = False
+
+    @property
+    def as_row(self) -> Layer:
+        """The layer with its image as one row, where no tap reads beside its place, rows are short, and the sums of the image stay
+        in the first cache; else itself."""
+        places = self.height * self.width
+        if self.taps != (1, 1) or tuple(self.stride) != (1, 1) or self.padded or self.block or self.groups > 1 \
+                or not 1 < self.width < 2 * self.lanes or self.height < 2 or places * self.lanes * self.bits // 8 > ROW_BYTES // 2:
+            return self
+        return replace(self, height=1, width=places, flat=True)
 
     @property
     def weights(self) -> int:
@@ -174,7 +186,7 @@ def plans(layer: Layer, machine: Machine) -> tuple[Plan, ...]:
 def _around(layer: Layer, tile: Tile, machine: Machine, banded: bool | None = None) -> Plan:
     """The loops around a tile. banded: None for whichever moves less."""
     chunk = tile.vectors * layer.lanes
-    strip = _strip(layer, tile, chunk)
+    strip = 0 if layer.flat else _strip(layer, tile, chunk)
     chunks = -(-layer.outputs // chunk) * layer.groups
     height = layer.height or USUAL
     if not (_banded(layer, machine, -(-height // max(tile.rows, 4)), chunks) if banded is None else banded):

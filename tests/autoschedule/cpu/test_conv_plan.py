@@ -85,3 +85,14 @@ def test_tasks_divide_among_threads(cores):
         tasks = -(-size // chosen.band) * chosen.parts
         assert chosen.band % chosen.tile.rows == 0
         assert tasks / (-(-tasks // cores) * cores) >= 0.85, (cores, chosen)
+
+
+def test_short_rows_are_one_row_where_no_tap_reads_beside_its_place() -> None:
+    layer = Layer(1, 1, 160, 96, 7, 7, (1, 1), (1, 1), 8, 32)
+    assert (layer.as_row.height, layer.as_row.width) == (1, 49)
+    for other in (replace(layer, width=28), replace(layer, taps=(3, 3)), replace(layer, stride=(2, 2)), replace(layer, padded=True),
+                  replace(layer, height=0), replace(layer, groups=2), replace(layer, block=8), replace(layer, height=300)):
+        assert other.as_row is other
+    x, w = te.placeholder((1, 96, 7, 7), name="x"), te.placeholder((160, 96, 1, 1), name="w")
+    text = str(topi.schedule(topi.nn.conv2d(x, w), "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"))
+    assert "x.global: float32[1, 10, 96, 5]" in text, "ten tiles of five places"
