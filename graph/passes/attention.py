@@ -22,7 +22,8 @@ becomes
     output y
 
 What lies between is read by nobody else. Masks are what is added to the scores, or takes their place where a bool says so; factors
-stand before masks, of the scores or of either operand.
+stand before masks, of the scores or of either operand. A mask that is known and lets each query see the keys before it is `causal`,
+so that what no query sees is not computed; one that hides nothing is left out.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Scores(NamedTuple):
 
 def _visit(r: Rewriter, node: Node) -> str | None:
     if node.operator == "attention":
-        return _shared(r, node)
+        return _shared(r, node) or _causal(r, node)
     if node.operator != "matmul" or any(node.attributes.values()):
         return None
     mark = r.mark()
@@ -108,24 +109,21 @@ def _readings(r: Rewriter, node: Node) -> Iterator[_Scores]:
             (q, by_q), (k, by_k) = (_unscaled(r, name) for name in node.inputs)
             yield _Scores(q, k, by_q * by_k)
         return
-    if node.operator == "where":
-        seen, *sides = node.inputs
-        pairs = [(sides[0], sides[1]), (sides[1], sides[0])]
-    else:
-        seen, pairs = "", [node.inputs, node.inputs[::-1]]
-    for inner, other in pairs[:1] if node.operator == "divide" else pairs:
+    *condition, one, other = node.inputs
+    pairs = [(one, other), (other, one)]
+    for inner, outer in pairs[:1] if node.operator == "divide" else pairs:
         found = _scores(r, inner) if r.type(inner) == kind else None
-        number = _number(r, other)
+        number = _number(r, outer)
         if found is None:
             continue
-        if node.operator == "add" and r.type(other).dtype == kind.dtype and found.fill == -math.inf:
-            mask = other if not found.mask else r.node("add", found.mask, other) if r.type(found.mask).dtype != "bool" else ""
+        if node.operator == "add" and r.type(outer).dtype == kind.dtype and found.fill == -math.inf:
+            mask = outer if not found.mask else r.node("add", found.mask, outer) if r.type(found.mask).dtype != "bool" else ""
             if mask:
                 yield found._replace(mask=mask)
         elif found.mask or number is None:
             continue
         elif node.operator == "where":
-            yield found._replace(mask=seen if inner == sides[0] else r.node("logical_not", seen), fill=number)
+            yield found._replace(mask=condition[0] if inner == one else r.node("logical_not", condition[0]), fill=number)
         elif node.operator == "multiply" or node.operator == "divide" and number:
             yield found._replace(scale=found.scale * number if node.operator == "multiply" else found.scale / number)
 
@@ -168,6 +166,27 @@ def _once(r: Rewriter, value: str) -> tuple[str, int]:
             or source != (*apart[:-3], 1, *apart[-2:]) or apart[-2:] != whole[-2:]:
         return value, 1
     return r.node("reshape", repeated.inputs[0], shape=(*whole[:-3], heads // count, *whole[-2:])), count
+
+
+def _causal(r: Rewriter, node: Node) -> str | None:
+    """Attention whose mask is known to hide nothing, or what comes after a query, without the mask."""
+    if len(node.inputs) < 4 or node.attributes["causal"] or not r.is_known(node.inputs[3]):
+        return None
+    mask, extents = r.known(node.inputs[3]), (r.type(node.inputs[0]).shape[-2], r.type(node.inputs[1]).shape[-2])
+    seen = mask if mask.dtype == np.bool_ else mask == 0
+    lowest = np.finfo(np.float32).min                       # which no score outweighs, being finite
+    hidden = node.attributes["fill"] if mask.dtype == np.bool_ else np.max(mask.astype(np.float64), where=~seen, initial=-np.inf)
+    if not seen.size or not seen.ndim or not seen.any(-1).all() or float(cast("float", hidden)) > lowest \
+            or not all(isinstance(extent, int) for extent in extents):
+        return None
+    queries, keys = cast("tuple[int, int]", extents)
+    seen = np.broadcast_to(seen, (*seen.shape[:-2], queries, keys))
+    first = int(seen.reshape(-1, queries, keys)[0, 0].sum()) - 1
+    if seen.all():
+        return r.like(node, *node.inputs[:3], outputs=node.outputs, fill=-math.inf, unseen="zero")
+    if not (seen == np.tril(np.ones((queries, keys), np.bool_), first)).all():
+        return None
+    return r.like(node, *node.inputs[:3], outputs=node.outputs, causal=True, offset=(first,), fill=-math.inf, unseen="zero")
 
 
 def _attention(g: Parts) -> Parts:

@@ -100,3 +100,25 @@ def test_what_others_read_stays_as_it_is() -> None:
     b.output("weights", next(node for node in b.graph().nodes if node.operator == "softmax").outputs[0])
     after = b.graph().transform()
     assert {"softmax", "matmul"} <= {node.operator for node in after.nodes}
+
+
+@pytest.mark.parametrize(("kind", "queries", "keys"), [
+    ("bool", 7, 7), ("added", 3, 7), ("lowest", 5, 5), ("all", 2, 3), ("row", 2, 3), ("another", 5, 5), ("weak", 5, 5),
+])
+def test_a_mask_that_is_known_to_be_causal_is_no_mask(kind: str, queries: int, keys: int) -> None:
+    b = Builder("known")
+    q, k, v = b.input("q", (2, queries, 4)), b.input("k", (2, keys, 4)), b.input("v", (2, keys, 3))
+    seen = np.tril(np.ones((queries, keys), bool), keys - queries)
+    if kind in ("all", "row"):
+        seen = np.ones((1 if kind == "row" else queries, keys), bool)
+    if kind == "another":
+        seen[3, 4] = True
+    hidden = {"added": -math.inf, "lowest": LOWEST, "weak": -5.0}.get(kind)
+    mask = seen if hidden is None else np.where(seen, np.float32(0), np.float32(hidden))[None]
+    b.output("y", b.node("attention", q, k, v, b.param("m", mask), scale=0.5))
+    g = b.graph()
+    node, = g.transform("attention").nodes
+    assert (len(node.inputs) == 4) == (kind in ("another", "weak"))
+    assert node.attributes["causal"] == (kind in ("bool", "added", "lowest"))
+    given = arrays(g, {})
+    assert difference(g.transform("attention").run(*given)[0], g.run(*given)[0]) <= 1e-6
