@@ -15,6 +15,7 @@ A product of matrices has rows only, which tasks share; where they are few, task
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import loads_of
+from .depthwise import windows
 from .gemm_plan import ASSUMED, TASKS
 from .injective import worth_threads
 from .operands import source
@@ -32,7 +34,7 @@ from .operands import source
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["integer_dots"]
+__all__ = ["integer_depthwise", "integer_dots"]
 
 PANEL, PAIR = 16, 2
 FEW = 4
@@ -68,6 +70,11 @@ def integer_dots(group: Group) -> None:
         stage.parallel(task)
     stage.vectorize(j)
     _sums(s[summed], stage, places, loads_of(summed)[1].dtype == "int8")
+
+
+def integer_depthwise(group: Group) -> None:
+    """The rule of a channel for itself: x in 16 bits is made once, since every tap of a window reads it."""
+    windows(replace(group, heads=()))
 
 
 def _sums(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: bool) -> None:

@@ -40,6 +40,7 @@ RULES: dict[str, tuple[str, str]] = {
     "attention": ("attention", "attention"),
     "weight_only_dense": ("weight_only", "weight_only_dense"),
     "dense_dots": ("quantized", "dense_dots"),
+    "integer_depthwise": ("integer_dots", "integer_depthwise"),
     "integer_dots": ("integer_dots", "integer_dots"),
     "pack_dots": ("quantized", "pack_dots"),
     "softmax_blocks": ("rows", "blocks"),

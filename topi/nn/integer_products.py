@@ -231,7 +231,7 @@ def _grouped(taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, 
         value, weight = taken[(at[0], *windows.read(at[1:-1]), at[-1])], last[(*windows.axes, at[-1])]
         return te.sum(value.astype("int32") * weight.astype("int32"), axis=windows.axes)
 
-    depthwise: Tensor = te.compute((*outer, w.shape[0]), alone, name="integer_conv", tag="depthwise_conv2d_nhwc",
+    depthwise: Tensor = te.compute((*outer, w.shape[0]), alone, name="integer_conv", tag="integer_depthwise",
                                    attrs={"stride": tuple(windows.stride), "tile": 1})
     return depthwise
 

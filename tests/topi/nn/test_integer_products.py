@@ -40,6 +40,20 @@ def test_a_convolution_of_any_form_is_exact() -> None:
     assert "vpmaddwd" in tw.build([*args, y], target="llvm -mcpu=haswell").source("asm")
 
 
+def test_channels_for_themselves_and_in_groups_are_exact() -> None:
+    for groups, each in ((6, 1), (2, 3)):
+        x, w = drawn(groups, (1, 5, 7, 6), (6, each, 3, 3))
+        args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w), "xw", strict=True)]
+        found = np.zeros((1, 5, 7, 6), "int32")
+        kernel = tw.build([*args, topi.nn.integer_conv(*args, padding=1, groups=groups)])
+        kernel(x, w, found)
+        padded = np.pad(x.astype("int32"), [(0, 0), (1, 1), (1, 1), (0, 0)])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+        expected = np.einsum("nyxgcrs,gocrs->nyxgo", windows.reshape(1, 5, 7, groups, each, 3, 3),
+                             w.astype("int32").reshape(groups, 6 // groups, each, 3, 3)).reshape(found.shape)
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_what_is_no_byte_is_refused() -> None:
     x, w = te.placeholder((3, 4), "int16", "x"), te.placeholder((4, 3), "int8", "w")
     with pytest.raises(tw.TensorExpressionError, match=r"TW0198: topi.nn.integer_matmul cannot take .*x"):
