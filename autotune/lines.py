@@ -64,10 +64,11 @@ def from_line(number: int, text: str) -> Line:
 
 def _line(plain: dict[str, Any]) -> Line:
     if "input" in plain and "result" in plain:
-        raise ValueError("it is of a log of AutoTVM's, which names a template and no program: read it by "
-                         "tvm.autotvm.apply_history_best, beside the template")
+        raise ValueError("it is of a log of AutoTVM's, which names a template and no program: import it beside the program "
+                         "that has the template, `tilewright db import LOG --program FILE.py`")
     if "i" in plain and "r" in plain:
-        raise ValueError("it is of a log of TVM's auto_scheduler, whose steps mean nothing to another compiler: tune again")
+        raise ValueError("it is of a log of TVM's auto_scheduler, which names a workload and no program: import it beside the "
+                         "program that registers the workload, `tilewright db import LOG --program FILE.py`")
     texts = {name: plain[name] for name in ("workload", "target", "machine", "versions", "name", "uid", "failure", "message")}
     mark = plain.get("mark", "")
     if not all(isinstance(text, str) for text in (*texts.values(), mark)):

@@ -18,6 +18,8 @@ from ..errors import user_source
 from ..untrusted import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..autotune.records import Database, TunedTask
 
 __all__ = ["DATABASE", "add_commands", "report_database"]
@@ -33,7 +35,7 @@ def add_commands(commands: Any) -> None:
         ("ls", "list the tasks", _list),
         ("best", "print the best schedule of each task, as code", _best),
         ("export", "write every trial as a line of JSON", _export),
-        ("import", "add trials from logs, which hold lines of JSON", _import),
+        ("import", "add trials from logs, which hold lines of JSON: of `db export`, or of TVM's tuners", _import),
         ("merge", "add the trials of other databases", _merge),
         ("gc", "remove what was measured by other versions of tilewright or LLVM, which is never used again", _collect),
         ("check", "look at every value of every trial, and at the file", _check),
@@ -52,6 +54,9 @@ def add_commands(commands: Any) -> None:
             parser.add_argument("--out", "-o", default="-", metavar="FILE", help="default: the standard output")
         elif name == "import":
             parser.add_argument("logs", nargs="*", default=["-"], metavar="LOG", help="JSON lines (default: the standard input)")
+            parser.add_argument("--program", metavar="FILE.py", help=(
+                "run this, which registers the templates of an AutoTVM log, or the workloads of an auto_scheduler log"))
+            parser.add_argument("--target", default="llvm", help='of --program: results are for it (default: "llvm", this machine)')
         elif name == "merge":
             parser.add_argument("databases", nargs="+", metavar="DATABASE")
         parser.set_defaults(command=action)
@@ -135,19 +140,32 @@ def _export(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> int:
     from ..autotune.lines import read_lines
     from ..autotune.records import Database
+    from .tuning import run_file
 
     missing = next((log for log in options.logs if log != "-" and not Path(log).is_file()), None)
     if missing is not None:
         raise NoRecord(f"there is no file {missing!r}", called=user_source(), fix="tilewright db export writes one")
+    if options.program is not None:
+        run_file(options.program)
     with Database(options.database) as database:
         for log in options.logs:
-            if log == "-":
-                new = database.import_lines(read_lines(sys.stdin.buffer))
-            else:
-                with Path(log).open("rb") as file:
-                    new = database.import_lines(read_lines(file))
+            with sys.stdin.buffer if log == "-" else Path(log).open("rb") as file:
+                lines = read_lines(file)
+                new = database.import_lines(lines if options.program is None else _of_tvm(lines, options.target))
             _say(f"{new} new trials from {'the standard input' if log == '-' else log} in {Path(options.database).absolute()}")
     return 0
+
+
+def _of_tvm(lines: Iterator[str], target: str) -> Iterator[str]:
+    """The lines of a log of TVM's as lines of ours; tells which were left out, and why."""
+    from ..autotune.lines import Line, to_line
+    from ..compat.tvm.logs import imported
+
+    found = imported(lines, target)
+    for reason, count in found.left.items():
+        _say(f"{count} lines left out: {reason}")
+    for task, trial in found.trials:
+        yield to_line(Line(task.key, task.name, None, trial))
 
 
 def _merge(options: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from .database import DATABASE
 if TYPE_CHECKING:
     from ..autotune.task import Task
 
-__all__ = ["add_commands", "task_of"]
+__all__ = ["add_commands", "run_file", "task_of"]
 
 
 def add_commands(commands: Any) -> None:
@@ -30,6 +30,9 @@ def add_commands(commands: Any) -> None:
     tune.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
     tune.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
     tune.add_argument("--target", default="llvm", help='default: "llvm", this machine')
+    tune.add_argument("--runner", metavar="WHERE", help=(
+        "measure there: ssh://user@board, for which --target names the board's processor, or the scheduler of a Dask fleet, "
+        "tcp://host:port or tls://host:port (default: this machine)"))
     tune.add_argument("--search", choices=("evolution", "random"), default="evolution", help="default: evolution")
     tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
     tune.set_defaults(command=_tune)
@@ -48,7 +51,8 @@ def _tune(options: argparse.Namespace) -> int:
 
     task = task_of(options.what, options.target)
     try:
-        result = tune(task, trials=options.trials, database=options.database, search=options.search, seed=options.seed)
+        result = tune(task, trials=options.trials, database=options.database, search=options.search, seed=options.seed,
+                      runner=options.runner)
     except KeyboardInterrupt:
         Console(stderr=True).print(f"interrupted; every trial so far is in {options.database}, run it again to go on")
         return 130
@@ -73,12 +77,7 @@ def task_of(what: str, target: str) -> Task:
         raise _bad(what, "it names no function", "FILE.py:function")
     if not Path(path).is_file():
         raise _bad(what, f"there is no file {path}", "the path of a Python file")
-    folder = str(Path(path).resolve().parent)
-    sys.path.insert(0, folder)   # as when the file is run: it may import its neighbours
-    try:
-        scope = runpy.run_path(path, run_name="__tilewright_tune__")
-    finally:
-        sys.path.remove(folder)
+    scope = run_file(path)
     function = scope.get(name)
     if not callable(function):
         names = [key for key, value in scope.items() if callable(value) and not key.startswith("_")]
@@ -87,6 +86,16 @@ def task_of(what: str, target: str) -> Task:
         return function.task(target=target)
     declared: Any = function()
     return declared if isinstance(declared, Task) else Task.of(declared, target, name=name)
+
+
+def run_file(path: str) -> dict[str, Any]:
+    """What the names of a Python file stand for, which is run, though not as the main program."""
+    folder = str(Path(path).resolve().parent)
+    sys.path.insert(0, folder)   # as when the file is run: it may import its neighbours
+    try:
+        return runpy.run_path(path, run_name="__tilewright_tune__")
+    finally:
+        sys.path.remove(folder)
 
 
 def _bad(what: str, reason: str, allowed: str) -> BadTuningFile:

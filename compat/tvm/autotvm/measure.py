@@ -89,7 +89,7 @@ class LocalRunner:
 def RPCRunner(*_: object, **__: object) -> LocalRunner:
     """Measuring on another machine is not here."""
     raise BadTuningOption("cannot measure on another machine", called=user_source(), allowed="autotvm.LocalRunner(...)",
-                          fix="run the program on that machine: its log is read by autotvm.apply_history_best anywhere")
+                          fix='tilewright.autotune.tune(args, target=..., runner="ssh://board"), or run the program there')
 
 
 def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, Any]:
