@@ -171,6 +171,15 @@ class ProgramBuilder:
         """A declared buffer, to be indexed."""
         return BufferHandle(self, buffer)
 
+    def pointer(self, content_type: object, name: str = "ptr", scope: str = "") -> BufferHandle:
+        """Memory of somebody else's, of a size that only its owner knows, whose elements are counted in one index. scope: global,
+        shared, local, warp; "" for global."""
+        chosen = scope or "global"
+        if chosen not in SCOPES:
+            raise BadBuilderUse(f"cannot point to {name}", reason=f"its scope is {scope!r}", called=user_source(),
+                                allowed=", ".join(SCOPES), fix='scope="global"')
+        return BufferHandle(self, Buffer(name, (Var(f"{name}_size", DType("int64")),), DType(content_type), scope=chosen))
+
     def let(self, name: str, value: Any) -> Var:
         """A variable that holds `value` to the end of the scope."""
         bound = convert(value)

@@ -6,16 +6,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+from ...arguments import as_list
 from ...ir import ops
 from ...ir.analysis.bounds import symbolic_bounds
+from ...ir.analysis.covered import covered_box
+from ...ir.analysis.integer_systems import Constraints as IntConstraints
+from ...ir.analysis.integer_systems import Transform as IntConstraintsTransform
+from ...ir.analysis.integer_systems import deskewed, solve_equations, solve_inequalities
 from ...ir.analysis.solved_bound import coefficients_of, solved_bound
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm, Range, Var
+from ...ir.visit import free_vars
 
-__all__ = ["Analyzer", "ConstIntBound", "IntSet", "IntervalSet", "ModularSet", "deduce_bound", "detect_linear_equation",
-           "neg_inf", "pos_inf"]
+__all__ = ["Analyzer", "ConstIntBound", "IntConstraints", "IntConstraintsTransform", "IntSet", "IntervalSet", "ModularSet",
+           "deduce_bound", "detect_linear_equation", "estimate_region_lower_bound", "neg_inf", "pos_inf", "solve_linear_equations",
+           "solve_linear_inequalities"]
 
 ModularSet = Modular
 _NEG_INF, _POS_INF = Var("neg_inf", DType("int64")), Var("pos_inf", DType("int64"))
@@ -157,3 +164,37 @@ def deduce_bound(
         return IntervalSet(_POS_INF, _NEG_INF)
     low, high = found
     return IntervalSet(_NEG_INF if low is None else low, _POS_INF if high is None else high)
+
+
+def estimate_region_lower_bound(
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True,
+) -> list[IntervalSet] | None:
+    """What a region surely holds over all values of the variables: the box of it, where every dimension moves by variables of its
+    own and leaves nothing out; None where that is not so."""
+    if not isinstance(predicate, bool) and not _Analyzer().can_prove(predicate) or predicate is False:
+        return None
+    boxes = covered_box(region, var_dom)
+    return None if boxes is None else [IntervalSet(low, high) for low, high in boxes]
+
+
+def solve_linear_equations(
+    equations: Any, variables: Sequence[Var] | None = None, ranges: Mapping[Var, Range] | None = None,
+) -> IntConstraintsTransform:
+    """The variables in fewer, free ones, for which the equations hold: of one or several, or of IntConstraints."""
+    return solve_equations(_system(equations, variables, ranges))
+
+
+def solve_linear_inequalities(
+    equations: Any, variables: Sequence[Var] | None = None, ranges: Mapping[Var, Range] | None = None, deskew_range: bool = False,
+) -> IntConstraints | IntConstraintsTransform:
+    """Each variable within bounds in those after it; with deskew_range, by variables of their own that begin at 0."""
+    system = _system(equations, variables, ranges)
+    return deskewed(system) if deskew_range else solve_inequalities(system)
+
+
+def _system(relations: Any, variables: Sequence[Var] | None, ranges: Mapping[Var, Range] | None) -> IntConstraints:
+    if isinstance(relations, IntConstraints):
+        return relations
+    conditions = as_list(relations)
+    found = list(dict.fromkeys(var for condition in conditions for var in free_vars(condition)))
+    return IntConstraints(tuple(found if variables is None else variables), ranges or {}, tuple(conditions))

@@ -19,6 +19,7 @@ from ...ir import ops as _ops
 from ...ir import stmt as _stmt
 from ...ir.accesses import written_buffers
 from ...ir.buffer import Buffer
+from ...ir.builder import BufferHandle
 from ...ir.dtype import DType as _DType
 from ...ir.expr import Broadcast, BufferLoad, Call, Expr, Let, Node, ProducerLoad, Ramp, Reduce, Shuffle
 from ...ir.stmt import Evaluate, Function, LetStmt, Stmt
@@ -252,7 +253,7 @@ def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any
     """A function of buffers and scalars; `with_attr("global_symbol", name)` names it. buffer_map: the buffer of a param."""
     del ret_type
     buffers: Mapping[Any, Any] = buffer_map or dict[Any, Any]()
-    declared: list[Any] = [buffers.get(param, param) for param in params]
+    declared: list[Any] = [param.buffer if isinstance(param, BufferHandle) else buffers.get(param, param) for param in params]
     plain = {buffer: Buffer(buffer.name, buffer.shape, buffer.dtype) for buffer in declared if isinstance(buffer, Buffer)}
     offsets = {buffer.elem_offset: _ops.const(0, buffer.elem_offset.dtype) for buffer in plain
                if isinstance(buffer.elem_offset, _expr.Var)}

@@ -345,3 +345,15 @@ def test_deployment_by_objects_and_a_linker() -> None:
     loaded = tvm.runtime.load_module(temp.relpath("packed.so"))
     assert loaded.implements_function("myadd")
     _run(loaded.get_function("myadd"))
+
+
+def test_ir_builder_points_to_memory_of_somebody_elses() -> None:
+    ib = tvm.tir.ir_builder.create()
+    n = te.size_var("n")
+    A, B = ib.pointer("float32", name="A"), ib.pointer("float32", name="B")
+    with ib.for_range(0, n, name="i") as i, ib.if_scope(i % 2 == 0):
+        B[i] = A[i] + 1
+    f = tvm.build(tvm.IRModule.from_expr(tvm.tir.PrimFunc([A, B, n], ib.get()).with_attr("global_symbol", "steps")), target="llvm")
+    a, b = np.arange(7, dtype="float32"), np.full(7, -1, "float32")
+    f(a, b, 7)
+    np.testing.assert_array_equal(b, np.where(np.arange(7) % 2 == 0, a + 1, -1))
