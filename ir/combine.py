@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .expr import Add, Call, Expr, Mul, Reduce, Var
-from .visit import substitute
+from .expr import Add, Call, Expr, IterVar, Mul, Reduce, Var
+from .visit import post_order, substitute
 
-__all__ = ["FUSED", "combined", "is_fused", "is_sum", "mul_add"]
+__all__ = ["FUSED", "captured_axes", "combined", "is_fused", "is_sum", "mul_add"]
 
 FUSED = ("fma", "mul_add")
 """Calls that are a product and a sum."""
@@ -39,6 +39,11 @@ def combined(reduction: Reduce, elements: Sequence[Expr], sources: Sequence[Expr
         else:
             results.append(substitute(result, operands))
     return results
+
+
+def captured_axes(reduction: Reduce) -> list[IterVar]:
+    """The axes that the combiner itself reads, beside the two values that it is given."""
+    return [node for node in post_order(*reduction.combiner.result) if isinstance(node, IterVar)]
 
 
 def is_sum(reduction: Reduce) -> bool:

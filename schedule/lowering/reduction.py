@@ -12,9 +12,10 @@ stores it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...ir.buffer import Buffer
-from ...ir.combine import combined, is_fused
+from ...ir.combine import captured_axes, combined, is_fused
 from ...ir.expr import BufferLoad, Expr, IterVar, Mul, Reduce, Var
 from ...ir.ops import is_const
 from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
@@ -104,6 +105,9 @@ def _update(
     if len(sources) > 1 or across:  # every source is read before any element changes, and threads combine named values
         for at, (buffer, source) in enumerate(zip(buffers, sources, strict=True)):
             sources[at] = _named(source, buffer.name, bindings, is_fused(reduction, at))
+    if captured_axes(reduction):
+        result = tuple(nest.value(value, axes) for value in reduction.combiner.result)
+        reduction = replace(reduction, combiner=replace(reduction.combiner, result=result))
     results = combined(reduction, loads, sources)
     if len(results) > 1:  # and every result is computed before any element changes
         named = [Var(f"{buffer.name}.next", result.dtype) for buffer, result in zip(buffers, results, strict=True)]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.accesses import reads_memory
+from ...ir.combine import captured_axes
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars, substitute
@@ -138,6 +139,10 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
     names = ", ".join(leaf.name for leaf in stage.leaf_iter_vars if leaf.kind == "reduce")
     if axis.kind != "reduce":
         raise _bad(stage, axis, f"{axis.name} is a data axis", f"factor over a reduce axis: {names}")
+    read = captured_axes(op.reduction)
+    if read:
+        raise _bad(stage, axis, f"its combiner reads the axis {read[0].name}, and would combine partial results by another",
+                   "let the reduced values read the axis, not the combiner")
     touched = related_axes(stage, axis)
     mixed = next((leaf for leaf in stage.leaf_iter_vars if leaf in touched and mixes_data_and_reduce(stage, leaf)), None)
     if mixed is not None:

@@ -148,3 +148,25 @@ def test_what_capabilities_have() -> None:
     assert get_target_compute_version("cuda -arch=sm_90a") == "9.0"
     assert [have_fp16("5.3"), have_fp16("5.2"), have_int8("6.1"), have_tensorcore("7.0"), have_bf16("7.5")] == [
         True, False, True, True, False]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_reducer_that_reads_axes(cached: bool) -> None:
+    n, m = 7, 5
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), name="k")
+    # The sum of the first half of a row, the greatest of the other half of them.
+    C = te.compute((n,), lambda i: te.comm_reducer(
+        lambda x, y: tvm.tir.Select(te.all(i < 3, k < 4), x + y, te.max(x, y)), lambda t: tvm.tir.const(0, t), name="mixed")(
+            A[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    stage = s[s.cache_write(C, "local")] if cached else s[C]
+    outer, inner = stage.split(stage.op.axis[0], 2)
+    stage.reorder(inner, outer) if cached else stage.parallel(outer)
+    a = np.random.default_rng(0).random((n, m)).astype("float32")
+    out = np.empty(n, "float32")
+    tvm.build(s, [A, C])(a, out)
+    wanted = np.where(np.arange(n) < 3, np.maximum(a[:, :4].sum(1), a[:, 4]), a.max(1))
+    np.testing.assert_allclose(out, wanted, rtol=1e-6)
+    with pytest.raises(tvm.TVMError, match=r"TW0221(.*\n)*.*its combiner reads the axis"):
+        s.rfactor(stage.op.output(0), stage.op.reduce_axis[0])
