@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import autotune_faults as faults
@@ -209,15 +210,22 @@ def test_evolution_finds_better_candidates_than_random_draws_on_a_made_up_cost()
 def test_the_display_shows_the_best_and_failures_by_class_with_the_first_message() -> None:
     console = Console(file=io.StringIO(), width=120, force_terminal=False)
     display = Progress("C", 10, False, console)
-    display.begin([Trial("[1]", 2e-3)], 0.1)
+    losses = Counter({"timeout": 2})
+    display.begin([Trial("[1]", 2e-3)], 0.1, usual="[1]", losses=losses)
     for message in ("SIGSEGV\nmore", "other"):
         display.add(Trial("[3]", None, None, "crash", message))
-    display.add(Trial("[2]", 1e-3))
+    display.add(Trial("[2]", 1e-3), spread=0.04)
     console.print(display.render())
     text = console.file.getvalue()  # pyright: ignore
     assert "tuning C" in text and "4/10 trials" in text
-    assert "best 1 ms, 100.0 x the unscheduled program (100 ms)" in text
+    assert "best 1 ms (trial 4), 100.0 x the unscheduled program (100 ms)" in text
+    assert "rules' choice 2 ms, 2.00 x the best" in text and "noise: repeats differ by 4%" in text and "something else" not in text
+    assert "lost and found again: timeout, 2 x" in text
     assert "2 crash: SIGSEGV" in text and "other" not in text
+    for spread in (0.5, 0.6, 0.7):
+        display.add(Trial("[4]", 1.5e-3), spread)
+    console.print(display.render())
+    assert "differ by 55%, the machine does something else too" in console.file.getvalue()      # pyright: ignore
 
 
 def test_times_are_readable() -> None:
