@@ -144,6 +144,8 @@ def _cast(c: Context) -> str:
 @converts("BitCast")
 def _bitcast(c: Context) -> str:
     dtype = dtype_named(c.attribute("to"))
+    if c.type(0).dtype == "bool" and dtype in ("int8", "uint8"):
+        return c.cast(c[0], dtype)
     if "bool" in (dtype, c.type(0).dtype) and dtype != c.type(0).dtype:
         raise Refused("bools have no bits of their own")
     return c.emit("bitcast", c[0], dtype=dtype)
