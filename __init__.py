@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .driver.jit import jit
     from .driver.library import Library
     from .driver.lower import lower
+    from .graph.model import Model
     from .ir import Function
     from .ir.builder import ir_builder
     from .ir.packed import register_func
@@ -50,14 +51,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "GraphError", "InternalError", "Kernel",
-    "Library", "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "autoschedule", "autotune", "build", "cpu", "cuda", "empty", "graph", "ir_builder", "jit", "load", "lower",
-    "num_threads",
-    "register_func", "set_num_threads", "te", "topi",
+    "Library", "LoweringError", "Model", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError",
+    "TuningError", "array", "autoschedule", "autotune", "build", "cpu", "cuda", "empty", "graph", "ir_builder", "jit", "load",
+    "lower", "num_threads", "register_func", "set_num_threads", "te", "topi",
 ]
 
 _HOMES = {
-    "build": "driver.build", "lower": "driver.lower", "jit": "driver.jit", "Library": "driver.library",
+    "Model": "graph.model", "build": "driver.build", "lower": "driver.lower", "jit": "driver.jit", "Library": "driver.library",
     "Function": "ir", "ir_builder": "ir.builder", "register_func": "ir.packed",
     "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
     "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",
@@ -65,7 +65,7 @@ _HOMES = {
 """Where each lazy name lives."""
 
 
-def __getattr__(name: str) -> object:
+def _get(name: str) -> object:
     if name in ("te", "topi", "autoschedule", "autotune", "graph"):
         return import_module(f".{name}", __name__)
     home = _HOMES.get(name)
@@ -77,6 +77,10 @@ def __getattr__(name: str) -> object:
     value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # to which every name of a module with __getattr__ is one that it has
+    __getattr__ = _get
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..codegen.target import Target
 from ..errors import user_source
+from ..runtime.tables import html_table
 from ..schedule import Record, Schedule, from_json
 from .checked import best_schedule, best_trial
 from .comparison import Comparison, Load, beats
@@ -83,6 +84,17 @@ class Result:
         gain = f", {self.baseline / self.best.seconds:.1f} x the unscheduled program" if self.baseline else ""
         against = f", {self.comparison}" if self.comparison is not None else ""
         return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {len(self.history)} trials{gain}{against}>"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("best", f"{self.best.seconds * 1e3:.4g} ms")]
+        if self.baseline:
+            times = self.baseline / self.best.seconds
+            rows.append(("unscheduled program", f"{self.baseline * 1e3:.4g} ms, {times:.1f} times as long"))
+        if self.comparison is not None:
+            rows.append(("beside the rules' choice", self.comparison))
+        rows.append(("trials", len(self.history)))
+        rows += [(f"failed: {kind}", number) for kind, number in self.failures.items()]
+        return html_table(f"tuned {self.task.name}", ("", ""), rows)
 
 
 def tune(

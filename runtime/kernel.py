@@ -24,7 +24,8 @@ from .abi import ArgumentRecord, CallTable, numpy_layout_holds
 from .array import Array, numpy_dtype
 from .errors import NoFramework, NoSuchSource, NothingToExport
 from .records import make_records
-from .signature import ScalarParam, Signature
+from .signature import ScalarParam, Signature, extent_text
+from .tables import html_table
 from .tensors import (
     BEYOND_MEMORY,
     Found,
@@ -409,6 +410,12 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(p.name, p.dtype, "number", "in") if isinstance(p, ScalarParam) else
+                (p.name, p.dtype, f"({', '.join(map(extent_text, p.shape))})", "out" if p.is_output else "in")
+                for p in self.signature.params]
+        return html_table(f"kernel {self.name}", ("argument", "dtype", "shape", ""), rows)
 
     def __del__(self) -> None:
         # The class made for this kernel is part of a cycle, as every class is. The machine code that its builtin holds

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from ..errors import user_source
 from .errors import WrongTiming
+from .tables import html_table
 
 __all__ = ["TimingResult", "time_calls"]
 
@@ -49,6 +50,11 @@ class TimingResult:
 
     def __str__(self) -> str:
         return f"{_readable(self.median)} a call (min {_readable(self.min)}, {len(self.results)} x {self.number})"
+
+    def _repr_html_(self) -> str:
+        figures = {"median": self.median, "min": self.min, "max": self.max, "std": self.std}
+        return html_table("time of a call", [*figures, "repeats"],
+                          [[*map(_readable, figures.values()), f"{len(self.results)} x {self.number}"]])
 
 
 def _readable(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..ir.expr import IterVar, SizeVar, Var
+from ..ir.expr import Expr, IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
 from .boundaries import Extended, clamped, mirrored, padded, wrapped
 from .compute import compute, placeholder
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from .autodiff import gradient
 
 __all__ = [
-    "ComputeOp", "ConstantOp", "Extended", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule",
+    "ComputeOp", "ConstantOp", "Expr", "Extended", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule",
     "SizeVar", "Tensor", "TensorComputeOp", "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh",
     "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "blas", "call_extern", "call_intrin", "call_llvm_intrin",
     "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clamped", "clz", "comm_reducer",
@@ -128,7 +128,7 @@ _ELSEWHERE = {
 _FROM_SCHEDULE = ("Schedule", "create_schedule")
 
 
-def __getattr__(name: str) -> Any:
+def _get(name: str) -> Any:
     if name in _FROM_SCHEDULE:  # an upper floor: loaded when it is asked for
         from .. import schedule
 
@@ -138,6 +138,10 @@ def __getattr__(name: str) -> Any:
     if name == "gradient":
         return import_module(".autodiff", __name__).gradient
     raise unknown_name(NoSuchName, "te", name, __all__, _ELSEWHERE)
+
+
+if not TYPE_CHECKING:  # to which every name of a module with __getattr__ is one that it has
+    __getattr__ = _get
 
 
 def __dir__() -> list[str]:

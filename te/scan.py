@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast, overload
 
 from ..errors import user_source
 from ..ir.cached import cached_property
@@ -166,6 +166,16 @@ class ScanOp(Operation):
         return replace(self, init=changed["init"], update=changed["update"], inputs=changed["inputs"])
 
 
+@overload
+def scan(
+    init: Tensor, update: Tensor, state_placeholder: Tensor, inputs: Sequence[Tensor] | None = None, name: str = "scan",
+    tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> Tensor: ...
+@overload
+def scan(
+    init: Sequence[Tensor], update: Sequence[Tensor], state_placeholder: Sequence[Tensor], inputs: Sequence[Tensor] | None = None,
+    name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> list[Tensor]: ...
 def scan(
     init: Any, update: Any, state_placeholder: Any, inputs: Sequence[Tensor] | None = None, name: str = "scan",
     tag: str = "", attrs: Mapping[str, Any] | None = None,

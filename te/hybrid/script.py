@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -27,8 +27,11 @@ from .values import LocalBuffer, ScalarTypes
 
 __all__ = ["HybridScript", "script"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def script(function: Callable[..., Any]) -> HybridScript:
+
+def script(function: Callable[P, R]) -> HybridScript[P, R]:
     """A function of loops, ifs and assignments as one operation (TVM's hybrid script).
 
         @te.hybrid.script
@@ -53,16 +56,16 @@ def script(function: Callable[..., Any]) -> HybridScript:
     return HybridScript(function)
 
 
-class HybridScript:
-    """What te.hybrid.script makes."""
+class HybridScript(Generic[P, R]):
+    """What te.hybrid.script makes. To those who read types it is the function."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         self.source: Source = read_source(function)
         self.function = cast(types.FunctionType, function)
         self.signature = inspect.signature(function)
         functools.update_wrapper(self, function)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The outputs: tensors where tensors or expressions are given, else arrays."""
         bound = self._bound(args, kwargs)
         given = bound.arguments
@@ -70,7 +73,7 @@ class HybridScript:
         if not any(isinstance(leaf, (Tensor, Expr)) for leaf in leaves):
             for name in written_elements(self.source.tree) & given.keys():
                 given[name] = np.array(given[name])
-            return emulated(self.function)(*bound.args, **bound.kwargs)
+            return cast(R, emulated(self.function)(*bound.args, **bound.kwargs))
         array = next((name for name, value in given.items()
                       if any(isinstance(leaf, np.ndarray) for leaf in _leaves([value]))), None)
         if array is not None:
@@ -78,7 +81,7 @@ class HybridScript:
                                 reason=f"'{array}' is an array, and other arguments are tensors or expressions",
                                 fix="pass tensors to make an operation, or arrays and numbers to run the script as Python")
         op = self.operation(given)
-        return op.output(0) if len(op.outputs) == 1 else list(op.outputs)
+        return cast(R, op.output(0) if len(op.outputs) == 1 else list(op.outputs))
 
     def operation(self, arguments: Mapping[str, Any]) -> HybridOp:
         """The operation of the script for these arguments, by parameter."""

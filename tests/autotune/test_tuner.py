@@ -52,6 +52,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, autotune.Resu
 def test_the_best_schedule_builds_a_right_and_faster_kernel(tuned: tuple[Path, autotune.Result]) -> None:
     path, result = tuned
     assert len(result.history) == 20 and not result.failures and not result.dropped
+    assert "<td style=\"text-align:left\">trials</td><td style=\"text-align:left\">20</td>" in result._repr_html_()
     assert result.baseline is not None and result.best.seconds < result.baseline
     rng = np.random.default_rng(0)
     a, b = rng.random((2, 64, 64), dtype=np.float32)

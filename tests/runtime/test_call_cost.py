@@ -10,6 +10,7 @@ import pytest
 import tilewright  # noqa: F401
 from tilewright.runtime import errors
 from tilewright.runtime.array import array, empty
+from tilewright.runtime.tables import html_table
 from tilewright.runtime.timing import TimingResult
 
 
@@ -49,6 +50,14 @@ def test_timing_results():
     assert result.std == pytest.approx(8.165e-4, rel=1e-3)
     assert str(result) == "2 ms a call (min 1 ms, 3 x 10)"
     assert str(TimingResult((2.5e-7,), 1)).startswith("250 ns")
+
+
+def test_notebooks_show_kernels_and_times_as_tables():
+    html = handmade.vector_add()._repr_html_()
+    assert html.startswith("<table>") and html.count("<tr>") == 4 and ">(n)<" in html and ">out<" in html
+    html = TimingResult((1e-3, 3e-3, 2e-3), 10)._repr_html_()
+    assert all(f">{cell}<" in html for cell in ("median", "2 ms", "3 ms", "3 x 10"))
+    assert html_table("a < b", ["x"], [["<i>"]]).count("&lt;") == 2
 
 
 def test_timing_refuses_senseless_counts_and_bad_arguments():
