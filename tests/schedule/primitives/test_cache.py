@@ -362,3 +362,15 @@ def test_reads_that_the_axes_do_not_tell_are_not_copied_by_them() -> None:
     with pytest.raises(errors.BadCacheRead, match="C reads it only where a condition holds"):
         s.cache_read(A, "local", [C], reindex=True)
     assert not s.records, "the schedule is as it was"
+
+
+def test_all_readers_are_found_though_a_cache_before_made_them_anew() -> None:
+    A, b = te.placeholder((4,), name="A"), te.placeholder((4,), name="b")
+    S = te.compute((4,), lambda i: A[i] + 1, name="S")
+    R = te.compute((4,), lambda i: S[i] + b[i], name="R")
+    T = te.compute((4,), lambda i: R[i] * b[i], name="T")
+    s = te.create_schedule(T.op)
+    s.cache_read(A, "local")
+    copy = s.cache_read(b, "local")
+    assert s[copy].op.input_tensors == (b,)
+    assert [copy in s[stage].op.input_tensors for stage in (R, T)] == [True, True]
