@@ -115,6 +115,11 @@ class Library:
             raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for {str(target)!r}", called=user_source(),
                              reason="libraries of several functions hold machine code of CPUs", fix='target="llvm"',
                              allowed='for "c", tw.build({"name": what}, target="c").export("name.c")')
+        lengths = sorted({each.sve_bits for each in (*others, *among)} - {0})
+        if len(lengths) > 1:
+            raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for vectors of {lengths[0]} and of {lengths[1]} bits",
+                             called=user_source(), reason="a library asks a processor for one length of SVE's vectors",
+                             fix="make a library for each length")
         for other in (*others, *among):
             if machine_and_system(other.llvm_triple) != machine_and_system(target.llvm_triple):
                 raise DoesNotFit(

@@ -59,6 +59,12 @@ class BadLibraryFile(ExportError):
     code = "TW0711"
 
 
+class OtherPlatform(ExportError):
+    """A system whose libraries are not written here."""
+
+    code = "TW0712"
+
+
 class NoProcessorCheck(ExportError):
     """A machine whose instruction sets a library cannot ask about when it is loaded."""
 

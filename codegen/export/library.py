@@ -32,7 +32,7 @@ from .errors import CallsPython, UnknownLibraryKind
 from .files import check_place, make_folders, write_together
 from .final_kernel import FinalKernel, KernelExporter
 from .header import header_text
-from .link import shared_library
+from .link import check_platform, shared_library
 from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
 from .names import check_names, check_parameters, entry_names, library_identifier
@@ -69,6 +69,7 @@ class Exporter(KernelExporter):
             )
         check_place(place)
         check_threads(threads)
+        check_platform(self.target)
         for program in self.programs:
             check_parameters(program.signature)
             callback = calls_packed(program.function)
@@ -90,6 +91,7 @@ class Exporter(KernelExporter):
         """Write a Python package of the kernels into a folder; returns it. Its parallel loops run on its own threads. Raises
         ExportError."""
         check_package(name, version)
+        check_platform(self.target)
         check_place(folder)
         library = _Library(self, name, "hook", True, companion)
         file = Path(f"lib{name}.so")

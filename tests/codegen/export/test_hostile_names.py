@@ -83,6 +83,21 @@ def test_a_kernel_of_any_name_works_or_is_refused(tmp_path: Path) -> None:
             assert {path.name for path in folder.iterdir()} == {"x.o", "x.h", "x.json", "x.pc", "xConfig.cmake"}
 
 
+def test_functions_of_libraries_have_any_name_or_are_refused() -> None:
+    library, added, codes = tw.Library("hostile"), 0, set[str]()
+    A = te.placeholder((5,), name="A")
+    B = te.compute((5,), lambda i: A[i] + 1, name="B")
+    s = te.create_schedule(B.op)
+    for name in (*hostile_names(), None, 7, b"a", ("a",)):
+        try:
+            library.add(name, s, [A, B])  # pyright: ignore[reportArgumentType]
+        except tw.TilewrightError as error:
+            codes.add(error.code)
+        else:
+            added += 1
+    assert added and codes <= {"TW0422", "TW0703", "TW0704"}
+
+
 def sum_of_all(names: list[str]) -> tw.Kernel:
     """A kernel of as many scalars, a tensor to which it adds them, and one for the result, all of these names."""
     scalars = [te.var(name, "int32") for name in names]
