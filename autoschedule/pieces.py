@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
+from .estimate import Estimate
 
 __all__ = ["APART", "CHAIN", "ROWS", "SCAN", "Chain", "Fusion", "Piece", "Tile"]
 
@@ -23,16 +24,31 @@ CHAIN = "chain"
 class Tile:
     """How the output of a chain of stencils is cut. sizes: of a tile, along each of its axes. flat: for it and for each part, the
     axis from which on its rows are one piece. near: the parts that are computed for each vector of the output, `rows` rows of
-    which are then computed together."""
+    which are then computed together. rolled: how many rows along the axis `along` are computed in each step through a tile, where
+    `rings` are the parts of which a step uses what the last ones computed; 0 for one step. at_root: whether each stage is computed
+    by itself. estimate: of its time."""
 
     sizes: tuple[int, ...]
     flat: Mapping[Operation, int]
-    near: tuple[Operation, ...]
-    rows: int
+    near: tuple[Operation, ...] = ()
+    rows: int = 0
+    rolled: int = 0
+    along: int = 0
+    rings: tuple[Operation, ...] = ()
+    at_root: bool = False
+    estimate: Estimate | None = None
 
     def __str__(self) -> str:
+        if self.at_root:
+            return "each stage by itself"
+        if self.rolled:
+            return f"windows of {', '.join(op.name for op in self.rings)} rolling by {self.rolled} in {self._tiles}"
         kept = f", {', '.join(op.name for op in self.near)} in registers for {self.rows} rows" if self.near else ""
-        return f"tiles of {' x '.join(map(str, self.sizes))}{kept}"
+        return f"{self._tiles}{kept}"
+
+    @property
+    def _tiles(self) -> str:
+        return f"tiles of {' x '.join(map(str, self.sizes))}"
 
 
 @dataclass(frozen=True)

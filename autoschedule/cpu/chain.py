@@ -20,7 +20,7 @@ from ...te.shape import constant_extent
 from ..operations import inlined_into, weight
 from ..plan import Candidate
 from .chain_plan import ASSUMED
-from .injective import LIGHT, worth_threads
+from .injective import LIGHT, sweep, worth_threads
 from .lanes import fused
 
 if TYPE_CHECKING:
@@ -37,43 +37,67 @@ MOST_WRITTEN = 16
 
 def chain(group: Group) -> None:
     """The rule. The group's parts are what is stored for each tile."""
-    group.choose("chain", [Candidate(str(tile), partial(_tile_by_tile, group, tile)) for tile in group.tiles])
+    group.choose("chain", [
+        Candidate(str(tile), partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile), tile.estimate)
+        for tile in group.tiles])
+
+
+def _by_themselves(group: Group, tile: Tile) -> None:
+    """Each stage at root, its rows in parallel."""
+    for op in (*group.parts, group.output):
+        if group.s[op].op.reduction is None:
+            sweep(group, op)
+            continue
+        stage = group.s[op]
+        axes = list(stage.op.axis)
+        rows, inside = axes[:tile.flat[op]], axes[tile.flat[op]:]
+        _loops(group, stage, inside, 0, before=rows)
+        if rows and worth_threads(axes, weight(op)):
+            stage.parallel(fused(stage, rows))
 
 
 def _tile_by_tile(group: Group, tile: Tile) -> None:
     s, stage = group.s, group.s[group.output]
     blocks, vector = _output(group, stage, tile)
+    rolls = tile.rolled > 0
     for part in group.parts:
         own = s[part]
         if part in tile.near:
             own.compute_at(stage, vector)
             _written_out(own, tile.flat[part])
         else:
-            _loops(group, own, list(own.op.axis), tile.flat[part])
+            _loops(group, own, list(own.op.axis), tile.flat[part], rows=1 if rolls else 0)
             if blocks is not None:
                 own.compute_at(stage, blocks)
+            if part in tile.rings:
+                own.rolling_buffer(strict=False)
 
 
 def _output(group: Group, stage: Stage, tile: Tile) -> tuple[IterVar | None, IterVar]:
-    """The loops of the output: those over tiles, as one, and that over vectors."""
+    """The loops of the output: that in which its parts are computed, over tiles, or over the steps through one, and that over
+    vectors."""
     axes = list(stage.op.axis)
     blocks: list[IterVar] = []
+    steps: list[IterVar] = []
     inside: list[IterVar] = []
-    for axis, size in zip(axes, tile.sizes, strict=True):
+    for at, (axis, size) in enumerate(zip(axes, tile.sizes, strict=True)):
         if size < (constant_extent(axis) or ASSUMED):
             outer, axis = stage.split(axis, factor=size) if size > 1 else (axis, None)
             blocks.append(outer)
+        if axis is not None and tile.rolled and at == tile.along:
+            step, axis = stage.split(axis, factor=tile.rolled)
+            steps.append(step)
         if axis is not None:
             inside.append(axis)
     count = len(axes) - tile.flat[group.output]
-    vector = _loops(group, stage, inside, len(inside) - count, tile.rows, before=blocks)
+    vector = _loops(group, stage, inside, len(inside) - count, tile.rows, before=[*blocks, *steps])
     if not blocks:
-        return None, vector
+        return (steps[0] if steps else None), vector
     operators = sum(weight(op) for member in (group.output, *group.parts) for op in (member, *inlined_into(group.s, member)))
     block = fused(stage, blocks)
     if worth_threads(group.output.axis, operators):
         stage.parallel(block)
-    return block, vector
+    return (steps[0] if steps else block), vector
 
 
 def _loops(

@@ -12,24 +12,25 @@ Costs are in cycles of a core, for vectors.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
-from math import ceil, prod
+from math import ceil, inf, prod
 
 from ...codegen.machine import Machine
-from ...ir.analysis.operations import Kind, operations_of
+from ...ir.analysis.linear import linear, terms
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
+from ...ir.expr import Expr, IntImm, IterVar, Max, Min, ProducerLoad, Var
 from ...ir.ops import const
-from ...ir.structural import StructuralKey
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..groups import TRIVIAL
 from ..operations import axes_in, depends_on, is_plain, loads_of, weight
 from ..pieces import Tile
 from ..reads import places_of
-from .streams import last_cache
+from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, cycles_of, operators_of, taps_of
+from .chain_nest import Nests
 
 __all__ = ["ASSUMED", "Chain", "chain_of", "is_window"]
 
@@ -44,10 +45,10 @@ SIZES = (1, 4, 8, 16, 32, 64, 128)
 """Of a tile along an axis of which rows are none."""
 WIDTHS = (16, 64, 256)
 """And along a row, in vectors, beside all of it."""
-MOST_TILES = 16
-"""To choose from."""
-CUT = 1.1
-"""What rows cost that are cut: each piece of them is looked at for where they end."""
+MOST_TILES, MOST_ROLLED = 5, 3
+"""To choose from, of those that are computed in one step, and of those through which windows roll."""
+WORTH = 1.15
+"""How much more than apart a stage may cost in the chain when it joins: of all the ways, apart too, one is chosen later."""
 ASSUMED = 1024
 """Taken for an extent that the call decides."""
 TASKS, SMALL = 2, 1e5
@@ -55,59 +56,12 @@ TASKS, SMALL = 2, 1e5
 MOST_ROWS, FEW_ROWS, SPARE = 8, 4, 8
 """Rows of the output that are computed together of a vector that stays in registers, at most and at least; and registers for
 constants and intermediate values."""
-
-SLOW, CALL = 8, 20
-"""Operators in whose time there is a division, or a function of mathematics."""
-OPERATOR, LOAD, STORE, ROW = 0.33, 0.5, 1.0, 10.0
-"""Cycles of an operator, of a load beside it, and of a store; and of what begins a row."""
-RATES = (0.0, 1.0, 3.0, 10.0)
-"""Cycles for a vector from the first cache, the second one, the last, and memory."""
+STRIPS, ROLLED = (64, 256), 4
+"""Rows of a tile through which windows roll, and how many are computed in each step."""
+OTHER_ROLLED = (2, 8)
+"""Numbers of rows a step to choose from besides."""
 FAR = 33
 """A region is looked at for one element of the output, and for so many."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """How long a region is along one of its axes: factor * size + constant, where size is the tile's along this axis of the
-    output, and never more than extent."""
-
-    axis: int
-    factor: float
-    constant: float
-    extent: int
-
-    def length(self, tile: Sequence[float]) -> float:
-        """For a tile."""
-        return min(self.extent, self.factor * tile[self.axis] + self.constant)
-
-
-@dataclass
-class Member:
-    """An operation of a chain. times: how many of its values one of a stage that is stored needs, of those that read it. homes:
-    these stages; stores: the stages whose loops compute it, itself where it is stored. cycles: of a vector of it, with what is
-    inlined into it. lanes: of a vector."""
-
-    op: Operation
-    sides: tuple[Side, ...]
-    is_stored: bool
-    times: int
-    homes: frozenset[Operation]
-    cycles: float
-    lanes: int
-
-    @property
-    def stores(self) -> frozenset[Operation]:
-        return frozenset((self.op,)) if self.is_stored else self.homes
-
-    def vectors(self, tile: Sequence[float]) -> float:
-        """Vectors of a region."""
-        *outer, last = [side.length(tile) for side in self.sides]
-        return prod(outer) * ceil(last / self.lanes)
-
-    def work(self, tile: Sequence[float]) -> float:
-        """Cycles that a region takes."""
-        *outer, last = [side.length(tile) for side in self.sides]
-        return prod(outer) * (ceil(last / self.lanes) * self.cycles + ROW)
 
 
 def is_window(op: Operation) -> bool:
@@ -146,15 +100,17 @@ class Chain:
         self.bits = output.output(0).dtype.bits
         self.flat = self._first_flat()
         sides = tuple(Side(at, 1, 0, extent) for at, extent in enumerate(self.extents))
-        self.members = {output: Member(output, sides, True, 1, frozenset(), _cycles(output), machine.lanes(self.bits))}
+        self.members = {output: Member(output, sides, True, 1, frozenset(), cycles_of(output), machine.lanes(self.bits))}
         self.in_place = {output}
         """Stages that are stored for the output alone, each element for the one at its place: these stay in registers."""
+        self.around = _bytes_before(output) / machine.vector_bytes
+        """Vectors of all that it is made of, which go through the caches one after the other where stages are apart."""
         self.weight = weight(output)
         self.is_stencil = False
-        """Whether a stage that is stored is read around each place."""
+        """Whether a stage is read around each place, and stored, or inlined although it is not trivial."""
         self.moving: frozenset[int] = frozenset()
         """The axes of the output along which regions are longer than tiles."""
-        self.tiles = [tuple(self.extents)]
+        self.cuts = [Cut(tuple(self.extents))]
 
     @property
     def inlined(self) -> tuple[Operation, ...]:
@@ -176,36 +132,51 @@ class Chain:
             return False
         times = 0
         for reader, loads in reads.items():
-            times += len(loads) * _taps(reader) * (1 if self.members[reader].is_stored else self.members[reader].times)
+            times += len(loads) * taps_of(reader) * (1 if self.members[reader].is_stored else self.members[reader].times)
         homes = frozenset[Operation]().union(*(self.members[reader].stores for reader in readers))
         lanes = self.machine.lanes(max(self.bits, producer.output(0).dtype.bits))
         if self._is_inlined(producer, sides, times):
             for home in homes:
-                self.members[home].cycles += OPERATOR * times * _operators(producer) / len(homes)
+                self.members[home].cycles += OPERATOR * times * operators_of(producer) / len(homes)
             self.weight += weight(producer) * times
+            self.is_stencil = self.is_stencil or times > 1 and weight(producer) > TRIVIAL
             self.members[producer] = Member(producer, sides, False, times, homes, 0.0, lanes)
             return True
-        member = Member(producer, sides, True, times, homes, _cycles(producer), lanes)
+        member = Member(producer, sides, True, times, homes, cycles_of(producer), lanes)
         if not self._pays(member):
             return False
         self.is_stencil = self.is_stencil or times > 1 and any(side.constant > 0 and side.factor for side in sides)
         return True
 
     def ways(self) -> tuple[Tile, ...]:
-        """How the output may be cut, the cheapest first, and what of its producers stays in registers: after those others, with
-        other numbers of rows together, and with nothing in registers."""
-        usual = [(sizes, *self._near(sizes)) for sizes in sorted(self.tiles, key=self._cost)[:MOST_TILES]]
-        other = [(sizes, near, many) for sizes, near, rows in usual if near for many in (max(rows // 2, 1), 2 * rows)]
-        apart = [(sizes, (), 0) for sizes, near, _ in usual if near]
-        found = (self._tile(*way) for way in (*usual, *other, *apart))
-        return tuple({(tile.sizes, tile.near, tile.rows): tile for tile in found}.values())
+        """How the output may be cut, the cheapest first as they are estimated, and what of its producers stays in registers: after
+        those others, with other numbers of rows together, and with nothing in registers; windows that roll through tiles; and each
+        stage by itself."""
+        ordered = sorted(self.cuts, key=self._cost)
+        whole = [(cut, *self._near(cut)) for cut in ordered if not cut.rolled][:MOST_TILES]
+        other = [(cut, near, many) for cut, near, rows in whole[:2] if near for many in (max(rows // 2, 1), 2 * rows)]
+        apart = [(cut, (), 0) for cut, near, _ in whole if near]
+        rolled = [cut for cut in ordered if cut.rolled][:MOST_ROLLED]
+        rolled += [replace(cut, rolled=rows) for cut in rolled[:1] for rows in OTHER_ROLLED if self._rolls(cut.along, rows)]
+        tiles = [self._tile(*way) for way in (*whole, *other, *apart, *((cut, (), 1) for cut in rolled))]
+        tiles.append(replace(self._tile(self._rows(), (), 0), at_root=True))
+        nests = Nests(self.output, self.members, self.flat, self.machine)
+        found = {(tile.sizes, tile.near, tile.rows, tile.rolled, tile.at_root): tile for tile in tiles}
+        timed = [replace(tile, estimate=nests.estimate(tile)) for tile in found.values()]
+        return tuple(sorted(timed, key=lambda tile: tile.estimate.seconds if tile.estimate is not None else 0.0))
 
-    def _tile(self, sizes: tuple[int, ...], near: tuple[Operation, ...], rows: int) -> Tile:
-        if len(near) == len(self.stored):
+    def _tile(self, cut: Cut, near: tuple[Operation, ...], rows: int) -> Tile:
+        sizes = cut.sizes
+        if near and len(near) == len(self.stored):
             sizes = tuple(1 if at < self.flat - 1 else rows if at < self.flat else extent for at, extent in enumerate(self.extents))
         flat = {op: next(at for at, side in enumerate(self.members[op].sides) if side.axis >= self.flat or at == len(op.axis) - 1)
                 for op in (self.output, *self.stored)}
-        return Tile(sizes, flat, near, rows)
+        rings = tuple(op for op in self.stored if self.members[op].turns(cut))
+        return Tile(sizes, flat, near, rows, cut.rolled, cut.along, rings)
+
+    def _rows(self) -> Cut:
+        """Rows by themselves."""
+        return Cut(tuple(1 if at < self.flat else extent for at, extent in enumerate(self.extents)))
 
     # What is inlined
 
@@ -213,9 +184,9 @@ class Chain:
         """Whether the value of a producer costs less where it is read than stored and loaded."""
         if not is_plain(producer) or self.weight + weight(producer) * times > MOST_INLINED:
             return False
-        read = self.members[self.output].vectors(self.extents) * times / max(prod(side.extent for side in sides), 1)
+        read = self.members[self.output].vectors(Cut(tuple(self.extents))) * times / max(prod(side.extent for side in sides), 1)
         again = max(times, read * self.members[self.output].lanes) - 1
-        return again <= 0 or again * _operators(producer) * OPERATOR <= STORE + LOAD * times
+        return again <= 0 or again * operators_of(producer) * OPERATOR <= STORE + LOAD * times
 
     # Regions
 
@@ -230,7 +201,8 @@ class Chain:
             if len(known) < len(found) or len({side.axis for side in known if side.factor}) > 1:
                 return None
             moved = next((side.axis for side in known if side.factor), known[0].axis)
-            sides.append(Side(moved, max(side.factor for side in known), max(side.constant for side in known), extent))
+            sides.append(Side(moved, max(side.factor for side in known), max(side.constant for side in known), extent,
+                              all(side.is_steady for side in known)))
         return tuple(sides)
 
     def _side(self, reader: Operation, indices: Sequence[Expr], extent: int, dimension: Expr) -> Side | None:
@@ -245,14 +217,15 @@ class Chain:
         whole = {axis: member.sides[at].extent for at, axis in enumerate(reader.axis) if axis in used and at not in moving}
         near = self._width(reader, indices, dimension, whole | {reader.axis[at]: 1 for at in moving})
         if not moving or near is None:
-            return None if near is None else Side(self.flat, 0, near, extent)
+            return None if near is None else Side(self.flat, 0, near, extent, True)
         side = member.sides[moving[0]]
         many = min(FAR, side.extent)
         far = self._width(reader, indices, dimension, whole | {reader.axis[moving[0]]: many})
         if far is None:
             return None
         factor = (far - near) / (many - 1)
-        return Side(side.axis, factor * side.factor, factor * (side.constant - 1) + near, extent)
+        steady = side.is_steady and all(_is_steady(index) for index in indices)
+        return Side(side.axis, factor * side.factor, factor * (side.constant - 1) + near, extent, steady)
 
     def _width(self, reader: Operation, indices: Sequence[Expr], extent: Expr, sizes: Mapping[IterVar, int]) -> int | None:
         """How many values the indices of a dimension take while axes run over so many values, in the middle of their ranges."""
@@ -275,40 +248,42 @@ class Chain:
 
     def _pays(self, member: Member) -> bool:
         """Whether a producer costs less in the tiles than at root; then it joins."""
-        before, kept = min(map(self._cost, self.tiles)), (self.tiles, self.moving)
+        before, kept = min(map(self._cost, self.cuts)), (self.cuts, self.moving)
         longer = {side.axis for side in member.sides if side.constant > 0 and side.extent > 1}
-        if not longer <= self.moving or len(self.tiles) == 1:
-            self.moving |= longer
-            self.tiles = list(self._tiles())
         self.members[member.op] = member
+        if not longer <= self.moving or len(self.cuts) == 1 or not all(side.is_steady for side in member.sides):
+            self.moving |= longer
+            self.cuts = list(self._cuts())
         if member.homes <= self.in_place and all(side.factor == 1 and side.constant == 0 for side in member.sides):
             self.in_place.add(member.op)
-        whole = [float(max(self.extents))] * len(self.extents)
-        apart = member.work(whole) + 2 * member.vectors(whole) * self._rate(member.vectors(whole))
-        if min(map(self._cost, self.tiles)) <= before + apart:
+        whole = Cut((max(self.extents),) * len(self.extents))
+        apart = member.work(whole) + 2 * member.vectors(whole) * self._rate(max(member.vectors(whole), self.around))
+        if min(map(self._cost, self.cuts)) <= WORTH * (before + apart):
             return True
         del self.members[member.op]
         self.in_place.discard(member.op)
-        self.tiles, self.moving = kept
+        self.cuts, self.moving = kept
         return False
 
-    def _cost(self, tile: Sequence[int]) -> float:
-        """Cycles that all of the output takes, in tiles."""
-        count = prod(ceil(extent / size) for extent, size in zip(self.extents, tile, strict=True))
+    def _cost(self, cut: Cut) -> float:
+        """Cycles that all of the output takes, about."""
+        count = prod(ceil(extent / size) for extent, size in zip(self.extents, cut.sizes, strict=True))
         stored = [member for member in self.members.values() if member.is_stored]
-        work = sum(member.work(tile) for member in stored)
-        kept = sum(member.vectors(tile) for member in stored if member.op not in self.in_place)
-        cut = CUT if tile[self.flat] < self.extents[self.flat] else 1
-        cycles = count * cut * (work + 2 * kept * self._rate(kept))
+        work = sum(member.work(cut) for member in stored)
+        through = [member for member in stored if member.op not in self.in_place]
+        rate = self._rate(sum(member.kept(cut) for member in through))
+        parts = CUT_ROWS if cut.sizes[self.flat] < self.extents[self.flat] else 1
+        cycles = count * parts * (work + 2 * rate * sum(member.vectors(cut) for member in through))
         return cycles if cycles < SMALL else cycles * max(1.0, TASKS * self.machine.cores / count) ** 0.25
 
     def _rate(self, vectors: float) -> float:
         """Cycles for a vector of so many that are stored together."""
         size = vectors * self.machine.vector_bytes
-        return RATES[sum(1 for level in (self.machine.l1, self.machine.l2, last_cache()) if 4 * size > 3 * level)]
+        rate = next(level.rate for level in self.machine.levels if level.size == inf or 4 * size <= 3 * level.size)
+        return self.machine.vector_bytes / rate * (1 + self.machine.write) / 2
 
-    def _tiles(self) -> Iterator[tuple[int, ...]]:
-        choices: list[Iterable[int]] = []
+    def _cuts(self) -> Iterator[Cut]:
+        choices: list[Sequence[int]] = []
         for at, extent in enumerate(self.extents):
             if at > self.flat:
                 choices.append((extent,))
@@ -318,11 +293,22 @@ class Chain:
                 choices.append(sorted({width for width in widths if 2 * width <= extent} | {extent}))
             else:
                 choices.append([*(size for size in SIZES if size < extent), extent] if at in self.moving else (1,))
-        return product(*choices)
+        yield from map(Cut, product(*choices))
+        along = min(self.moving, default=self.flat)
+        if along < self.flat and self._rolls(along, ROLLED):
+            choices[along] = [size for size in STRIPS if size < self.extents[along]] or [self.extents[along]]
+            choices[self.flat] = choices[self.flat][-2:]
+            yield from (Cut(sizes, ROLLED, along) for sizes in product(*choices))
+
+    def _rolls(self, along: int, rows: int) -> bool:
+        """Whether windows can roll through tiles along an axis, so many rows a step: each moves by as many elements each time."""
+        sides = [side for member in self.members.values() for side in member.sides if side.axis == along and side.factor]
+        return all(side.is_steady and float(side.factor * rows).is_integer()
+                   and side.extent >= 2 * (side.factor * rows + side.constant) for side in sides)
 
     # Registers
 
-    def _near(self, tile: Sequence[int]) -> tuple[tuple[Operation, ...], int]:
+    def _near(self, cut: Cut) -> tuple[tuple[Operation, ...], int]:
         """The producers that are computed where a vector of the output is, for some rows of it together, and how many rows: those
         that only the output reads, each in the same columns. A producer with more columns would not fill its vectors. All that can
         be are, where rows are of several axes, as of pixels and their channels: stores of whole tiles would be masked there."""
@@ -340,9 +326,9 @@ class Chain:
             reach = max(reaches.values())
             room = min(MOST_ROWS, (self.machine.registers - SPARE - reach) // len(found))
             rows = min(int(max(room, FEW_ROWS if reach else 1)), self.extents[row])
-            rate = self._rate(sum(member.vectors(tile) for member in found))
+            rate = self._rate(sum(member.vectors(cut) for member in found))
             together = sum((member.cycles - STORE) * (1 + reaches[member.op] / rows) for member in found)
-            apart = sum(member.cycles * (1 + reaches[member.op] / tile[row]) + LOAD * member.times + 2 * rate
+            apart = sum(member.cycles * (1 + reaches[member.op] / cut.sizes[row]) + LOAD * member.times + 2 * rate
                         for member in found)
             if together <= apart or self.flat + 1 < len(self.extents):
                 return tuple(member.op for member in found), rows
@@ -357,19 +343,22 @@ class Chain:
         return at
 
 
-def _taps(op: Operation) -> int:
-    return prod(constant_extent(axis) or 1 for axis in op.reduce_axis)
+def _bytes_before(output: Operation) -> float:
+    """Bytes of an operation and of what it is made of, as far as it matters."""
+    before = {output: None}
+    stack = [output]
+    while stack and len(before) < MOST_MEMBERS:
+        producers = [tensor.op for tensor in stack.pop().input_tensors if tensor.op not in before]
+        before.update(dict.fromkeys(producers))
+        stack += producers
+    tensors = (tensor for op in before for tensor in op.outputs)
+    return sum(prod(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape) * tensor.dtype.bytes
+               for tensor in tensors)
 
 
-def _operators(op: Operation) -> float:
-    """Operators of an element of it, in all taps of its window."""
-    reduction = op.reduction
-    bag = operations_of(op.values if reduction is None else reduction.sources).values
-    slow = bag.number(Kind.DIVISION) * SLOW + bag.number(Kind.CALL) * CALL
-    return (bag.number(Kind.ARITHMETIC, Kind.COMPARISON, Kind.LOGIC, Kind.CONVERSION) + slow) * _taps(op)
-
-
-def _cycles(op: Operation) -> float:
-    """Cycles of a vector of it."""
-    loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in loads_of(op)})
-    return max(OPERATOR * _operators(op), LOAD * loads * _taps(op)) + STORE
+def _is_steady(index: Expr) -> bool:
+    """Whether an index moves by a constant with its axis, or is held within bounds and does so between them."""
+    if isinstance(index, (Min, Max)):
+        return all(isinstance(side, IntImm) or _is_steady(side) for side in (index.a, index.b)) and (
+            not axes_in(index.a) or not axes_in(index.b))
+    return all(isinstance(part, IterVar) for part, _ in terms(linear(index)) if axes_in(part))

@@ -262,7 +262,7 @@ class StagePrimitives:
         (TW0201), NotOfHybridStages (TW0282).
         """
 
-    def rolling_buffer(self) -> None:
+    def rolling_buffer(self, strict: bool = True) -> None:
         """Use again what the last iteration of the loop that it is computed at computed, and compute the rest.
 
             for y in 6:                           B: float32[3, 8]
@@ -273,6 +273,7 @@ class StagePrimitives:
                 ... B[r, x] ...                       ... B[(y + r) % 3, x] ...
 
         What is read must move by constant steps that are smaller than its extent, which is decided when the schedule is lowered.
+        strict: whether it is refused there otherwise (CannotRoll, TW0352); else all is computed in each iteration.
 
         Raises BadOverlap (TW0252).
         """

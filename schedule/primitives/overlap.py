@@ -10,8 +10,9 @@ from ..model.stage import Stage
 __all__ = ["set_overlap"]
 
 
-def set_overlap(stage: Stage, kind: str) -> None:
-    """Note that the storage of a stage overlaps so. Raises BadOverlap (TW0252)."""
+def set_overlap(stage: Stage, kind: str, overlap: str = "", **more: bool) -> None:
+    """Note that the storage of a stage overlaps so. overlap: what the stage keeps of it, `kind` where that is empty; more: what its
+    record has besides. Raises BadOverlap (TW0252)."""
     reason = fix = ""
     if stage.op.is_given:
         reason, fix = (f"{stage.name} is {stage.op.noun}, and its memory is given",
@@ -21,7 +22,7 @@ def set_overlap(stage: Stage, kind: str) -> None:
                        f's.cache_write({stage.name}, "local") gives a stage to do it with')
     elif stage.attach_type in ("inline", "inlined"):
         reason, fix = f"{stage.name} is inlined, so it has no storage", f"s[{stage.name}].compute_at(s[consumer], axis)"
-    elif stage.overlap not in ("", kind):
+    elif stage.overlap not in ("", kind, overlap):
         reason, fix = (f"{stage.overlap}_buffer was called on it: its storage is reused in that way already",
                        "keep one of the two")
     elif kind == "rolling" and not stage.op.values:
@@ -29,5 +30,5 @@ def set_overlap(stage: Stage, kind: str) -> None:
     if reason:
         raise BadOverlap(f"cannot give stage {stage.name} a {kind} buffer", reason=reason,
                          declared=stage.op.source, called=user_source(), loops=outline(stage), fix=fix)
-    stage.schedule.record(f"{kind}_buffer", stage)
-    stage.overlap = kind
+    stage.schedule.record(f"{kind}_buffer", stage, **more)
+    stage.overlap = overlap or kind

@@ -41,6 +41,8 @@ from .trials import once
 
 __all__ = ["rolling_buffer"]
 
+_ROLLING, _WHERE_POSSIBLE = "rolling", "rolling where possible"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dimension:
@@ -214,14 +216,19 @@ class _Rings(Extension):
 
     def plan(self, bounds: Bounds) -> None:
         for computation, stage_bounds in bounds.of.items():
-            if computation.stage.overlap != "rolling":
+            if computation.stage.overlap not in (_ROLLING, _WHERE_POSSIBLE):
                 continue
             check_shared(computation)
             parent = computation.parent
             assert parent is not None, "it is computed at a loop"
             if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
                 readers = [reader.stage for reader in bounds.dataflow.consumers.get(computation.op, ())]
-                plan = _plan(stage_bounds, bounds.of[parent], readers, self.analyzer)
+                try:
+                    plan = _plan(stage_bounds, bounds.of[parent], readers, self.analyzer)
+                except CannotRoll:
+                    if computation.stage.overlap == _WHERE_POSSIBLE:
+                        continue
+                    raise
                 stage_bounds.fresh = plan.fresh
                 self.plans.setdefault((parent, plan.place), []).append(plan)
                 self.outliving.add(computation)
@@ -245,7 +252,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 @primitive(StagePrimitives, "storage", tries=once(lambda stage: stage.rolling_buffer()), draw=_draw, weight=1, rare=True,
            foreign={}, lowering=_Rings)
-def rolling_buffer(stage: Stage) -> None:
+def rolling_buffer(stage: Stage, strict: bool = True) -> None:
     """Use again what the last iteration of the loop that it is computed at computed, and compute the rest.
 
         for y in 6:                           B: float32[3, 8]
@@ -256,7 +263,9 @@ def rolling_buffer(stage: Stage) -> None:
             ... B[r, x] ...                       ... B[(y + r) % 3, x] ...
 
     What is read must move by constant steps that are smaller than its extent, which is decided when the schedule is lowered.
+    strict: whether it is refused there otherwise (CannotRoll, TW0352); else all is computed in each iteration.
 
     Raises BadOverlap (TW0252).
     """
-    set_overlap(stage, "rolling")
+    more = {} if strict else {"strict": False}
+    set_overlap(stage, _ROLLING, _ROLLING if strict else _WHERE_POSSIBLE, **more)

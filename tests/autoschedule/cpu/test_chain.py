@@ -178,11 +178,48 @@ def test_what_several_outputs_read_is_stored(small: None) -> None:
 
 
 def test_steps_are_computed_in_tiles() -> None:
-    A = te.placeholder((511, 513), name="A")
+    A = te.placeholder((2047, 2049), name="A")
     (piece,) = of_chains(heat(A, 3, te.clamped))
     assert (names(piece.parts), piece.output.name) == (["step0", "step1"], "step2")
     tile = piece.tiles[0]
-    assert tile.sizes[0] < 511, "rows are cut"
+    assert tile.sizes[0] < 2047, "rows are cut"
+
+
+@pytest.mark.parametrize(("shape", "boundary"), [((67, 33), "clamped"), ((131, 65), "padded"), ((67, 5, 33), "clamped")])
+def test_each_way_to_cut_a_chain_keeps_its_bits(small: None, shape: tuple[int, ...], boundary: str) -> None:
+    A = te.placeholder(shape, name="A")
+    B = A
+    for _ in range(2):
+        E = BOUNDARIES[boundary](B)
+        B = te.compute(shape, lambda i, *j, E=E: E[(i - 1, *j)] + E[(i, *j)] * 0.5 + E[(i + 1, *j)] * E[(i, *j)])
+    plan = tw.autoschedule.schedule([B]).plan[0]
+    image = np.random.default_rng(0).random(shape, dtype="float32")
+    expected = np.empty_like(image)
+    tw.build(te.create_schedule(B.op), [A, B])(image, expected)
+    ways = {description.split()[0]: at for at, (description, _) in enumerate(plan.candidates)}
+    assert ways.keys() == {"windows", "tiles", "each"}, "rolling, overlapped, and by themselves"
+    for at in ways.values():
+        s = scheduler.schedule([B], chooser=lambda name, ways, at=at: at if name.startswith("chain") else 0)
+        found = np.empty_like(image)
+        tw.build(s, [A, B])(image, found)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_windows_roll_through_a_long_chain() -> None:
+    A = te.placeholder((2047, 2049), name="A")
+    plan = tw.autoschedule.schedule([heat(A, 6, te.clamped)], "llvm -mcpu=haswell").plan
+    assert [row.description.split(" by ")[0] for row in plan] == ["windows of step0, step1, step2, step3, step4 rolling"]
+    assert plan[0].binds, "the estimate says what binds it"
+    times = {description: estimate.seconds for description, estimate in plan[0].candidates if estimate is not None}
+    assert times["each stage by itself"] > 1.5 * times[plan[0].description]
+
+
+def test_a_chain_that_is_inlined_whole_is_not_stored() -> None:
+    A = te.placeholder((1535, 2559), name="A")
+    rows = te.compute((1535, 2557), lambda i, j: (A[i, j] + A[i, j + 1] + A[i, j + 2]) * 0.25, name="rows")
+    columns = te.compute((1533, 2557), lambda i, j: (rows[i, j] + rows[i + 1, j] + rows[i + 2, j]) * 0.25, name="columns")
+    s = tw.autoschedule.schedule([columns])
+    assert s[rows].attach_type == "inline"
 
 
 def test_a_second_pass_down_columns_takes_the_first_from_registers() -> None:

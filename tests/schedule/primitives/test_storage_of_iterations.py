@@ -265,6 +265,22 @@ def test_a_reduction_rolls_and_so_does_what_it_reads() -> None:
     replays(s, [C.op])
 
 
+def test_what_need_not_roll_is_computed_in_each_iteration_instead() -> None:
+    A, B, C = blur(8, 8, 1)
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].rolling_buffer(strict=False)
+    function = holds(s, [A, C], [floats(8, 8)], [blurred(floats(8, 8), 8, 8, 1, 1, 0)])
+    assert allocated(function) == {"B": ("1", "8")}, "nothing of it is used again, so there is no ring"
+    replays(s, [C.op])
+    A, B, C = blur(8, 8, 3)
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].rolling_buffer(strict=False)
+    function = holds(s, [A, C], [floats(10, 10)], [blurred(floats(10, 10), 8, 8, 3, 1, 0)])
+    assert guards(function) == ["y == 0 or 2 <= i"], "where it can roll it does"
+
+
 def test_what_does_not_overlap_is_not_rolled() -> None:
     A, B, C = blur(8, 8, 1)
     s = te.create_schedule(C.op)

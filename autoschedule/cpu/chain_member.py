@@ -1,0 +1,111 @@
+"""Members of a chain: how large a region of each a tile needs, and about what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from ...ir.analysis.operations import Kind, operations_of
+from ...ir.structural import StructuralKey
+from ...te.operation import Operation
+from ...te.shape import constant_extent
+from ..operations import loads_of
+
+__all__ = ["CUT_ROWS", "LOAD", "OPERATOR", "STORE", "Cut", "Member", "Side", "cycles_of", "operators_of", "taps_of"]
+
+SLOW, CALL = 8, 20
+"""Operators in whose time there is a division, or a function of mathematics."""
+OPERATOR, LOAD, STORE, ROW = 0.33, 0.5, 1.0, 10.0
+"""Cycles of an operator, of a load beside it, and of a store; and of what begins a row."""
+CUT_ROWS = 1.25
+"""What rows cost that are cut: each piece of them is looked at for where they end, and what is fetched ahead of it is of no use."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the output of a chain is cut. sizes: of a tile along each of its axes. rolled: how many rows of the axis `along` are
+    computed in each step through a tile, while what the last steps computed of the stages before is used again; 0 where each tile
+    is computed in one step."""
+
+    sizes: tuple[int, ...]
+    rolled: int = 0
+    along: int = 0
+
+
+@dataclass(frozen=True)
+class Side:
+    """How long a region is along one of its axes: factor * size + constant, where size is the tile's along this axis of the
+    output, and never more than extent. is_steady:
+    whether what is needed moves by as much for each step of that axis, unless it is held within bounds."""
+
+    axis: int
+    factor: float
+    constant: float
+    extent: int
+    is_steady: bool = True
+
+    def length(self, cut: Cut) -> float:
+        """For a tile."""
+        return min(self.extent, self.factor * cut.sizes[self.axis] + self.constant)
+
+    def kept(self, cut: Cut) -> float:
+        """How much of that is stored at once."""
+        if not cut.rolled or self.axis != cut.along:
+            return self.length(cut)
+        return min(self.extent, self.factor * cut.rolled + self.constant)
+
+
+@dataclass
+class Member:
+    """An operation of a chain. times: how many of its values one of a stage that is stored needs, of those that read it. homes:
+    these stages; stores: the stages whose loops compute it, itself where it is stored. cycles: of a vector of it, with what is
+    inlined into it. lanes: of a vector."""
+
+    op: Operation
+    sides: tuple[Side, ...]
+    is_stored: bool
+    times: int
+    homes: frozenset[Operation]
+    cycles: float
+    lanes: int
+
+    @property
+    def stores(self) -> frozenset[Operation]:
+        return frozenset((self.op,)) if self.is_stored else self.homes
+
+    def vectors(self, cut: Cut) -> float:
+        """Vectors of a region."""
+        *outer, last = [side.length(cut) for side in self.sides]
+        return prod(outer) * ceil(last / self.lanes)
+
+    def kept(self, cut: Cut) -> float:
+        """Vectors of what is stored at once."""
+        *outer, last = [side.kept(cut) for side in self.sides]
+        return prod(outer) * ceil(last / self.lanes)
+
+    def work(self, cut: Cut) -> float:
+        """Cycles that a region takes."""
+        *outer, last = [side.length(cut) for side in self.sides]
+        return prod(outer) * (ceil(last / self.lanes) * self.cycles + ROW)
+
+    def turns(self, cut: Cut) -> bool:
+        """Whether its storage is a ring: some of what a step needs, the last one had."""
+        return cut.rolled > 0 and any(side.axis == cut.along and side.factor > 0 and side.constant > 0 for side in self.sides)
+
+
+def taps_of(op: Operation) -> int:
+    return prod(constant_extent(axis) or 1 for axis in op.reduce_axis)
+
+
+def operators_of(op: Operation) -> float:
+    """Operators of an element of it, in all taps of its window."""
+    reduction = op.reduction
+    bag = operations_of(op.values if reduction is None else reduction.sources).values
+    slow = bag.number(Kind.DIVISION) * SLOW + bag.number(Kind.CALL) * CALL
+    return (bag.number(Kind.ARITHMETIC, Kind.COMPARISON, Kind.LOGIC, Kind.CONVERSION) + slow) * taps_of(op)
+
+
+def cycles_of(op: Operation) -> float:
+    """Cycles of a vector of it."""
+    loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in loads_of(op)})
+    return max(OPERATOR * operators_of(op), LOAD * loads * taps_of(op)) + STORE
