@@ -26,8 +26,8 @@ __all__ = ["Nests"]
 @dataclass(frozen=True, eq=False)
 class _Loops:
     """What is the same of a member in all tiles. instructions: of a vector, without those of loads of other members and of its
-    store; reads: how many loads of members; stores: its own; inner: what a vector is, by axes. accesses, members: what is read, with
-    the axes of the output in the place of its own. at: its own element by these, and by axes that do not move with the output."""
+    store; reads: how many loads of members; stores: its own; inner: what a vector is, by axes. accesses, members: what is read,
+    with the axes of the output in the place of its own. at: its own element by these, and by the axes that stay."""
 
     instructions: Counter[str]
     reads: Mapping[Operation, int]
