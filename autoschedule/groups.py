@@ -15,7 +15,7 @@ An operator of several operations tags its last one, "softmax", and the others a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -25,6 +25,7 @@ from ..ir.expr import IterVar
 from ..schedule import Schedule
 from ..te.operation import Operation
 from ..te.rewrite import inline
+from .estimate import Estimate
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
@@ -50,7 +51,8 @@ class Group:
     belong to the anchor's operator, producers first, not placed either. Operations are those that were declared, and stay
     keys of the schedule whatever primitives make of them. between: what is inlined from the anchor to the output.
     chooser: who takes one of several candidates; decisions: what was taken, for `s.plan`.
-    tiles: how a chain of stencils, whose parts are stored for each tile, may be cut, the cheapest first.
+    tiles: how a chain of stencils, whose parts are stored for each tile, may be cut, the cheapest first. known: what was found out
+    about groups of the same schedule, by what they are about, so that equal ones are looked at once.
     """
 
     s: Schedule
@@ -64,6 +66,14 @@ class Group:
     chooser: Chooser = cheapest
     decisions: list[Decision] = field(default_factory=list[Decision])
     tiles: tuple[Tile, ...] = ()
+    known: dict[Hashable, Sequence[Estimate]] = field(default_factory=dict[Hashable, "Sequence[Estimate]"])
+
+    def times(self, key: Hashable, found: Callable[[], Sequence[Estimate]]) -> Sequence[Estimate]:
+        """Estimates, made once for all that is as `key` says."""
+        times = self.known.get(key)
+        if times is None:
+            times = self.known[key] = found()
+        return times
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Applies one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody

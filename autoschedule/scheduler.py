@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from ..te import Tensor
 from ..te.operation import Operation
 from .cpu.rules import rule_in_order
 from .errors import BadRule
+from .estimate import Estimate
 from .groups import Group, cut
 from .pieces import APART, Piece
 from .plan import Candidate, Chooser, Decision, cheapest
@@ -58,9 +59,10 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
         fusion = fusion_on(machine)
     tags: Collection[str] = RULES
     decisions: list[Decision] = []
+    known: dict[Hashable, Sequence[Estimate]] = {}
     for piece in cut(s, tags, fusion):
         with s.attempt() if exact else nullcontext() as attempt:
-            group = _begin(s, piece, target, machine, chooser)
+            group = replace(_begin(s, piece, target, machine, chooser), known=known)
             _apply(group, rule_for(piece.tag, piece.anchor))
             if attempt is not None and not is_exact_after(attempt):
                 s.undo(attempt)
@@ -69,7 +71,7 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
         decisions += group.decisions
         for head in piece.heads:
             if s[head].attach_type == "root" and not s[head].is_scheduled() and head.values:
-                alone = Group(s, head, head, (), target, machine, chooser=chooser)
+                alone = Group(s, head, head, (), target, machine, chooser=chooser, known=known)
                 _apply(alone, rule_for("", head))
                 decisions += alone.decisions
     s.decisions = tuple(decisions)

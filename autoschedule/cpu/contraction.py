@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
+from itertools import count, takewhile
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.operation import Operation
 from ..estimate import Estimate, Lines, estimate
+from ..forms import form_of
 from ..operations import axes_in, contiguous, fixed_extent, is_known, loads_of
 from ..plan import Candidate
 from .contraction_nest import Contraction, Elements, contraction_nest, copied_how, flat, lies_along, read_in_place, size_of
@@ -121,13 +122,19 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
     tiles: list[tuple[Estimate, Contraction, Plan]] = []
     others: dict[tuple[Contraction, RegisterTile], list[Plan]] = {}
     elements: dict[Contraction, Elements] = {}
+    form, numbers = tuple(form_of(op.values[0], op.axis) for op in (anchor, *group.heads)), count()
 
     def timed(each: Contraction, way: Plan) -> tuple[Estimate, Contraction, Plan]:
-        nest = contraction_nest(each, elements[each], way, machine, is_known(source(each.b)))
-        return estimate(nest, machine, lines), each, way
+        def times() -> list[Estimate]:
+            if each not in elements:
+                elements[each] = Elements.of(each, anchor)
+            nest = contraction_nest(each, elements[each], way, machine, is_known(source(each.b)))
+            return [estimate(nest, machine, lines)]
+
+        (time,) = group.times(("contraction", form, next(numbers)), times)
+        return time, each, way
 
     for each in _narrower(whole):
-        elements[each] = Elements.of(each, anchor)
         product = Product(size_of(each.rows), size_of(each.columns), size_of(each.summed), size_of(each.outer),
                           anchor.output(0).dtype.bits, scattered=True)
         for way in plans(product, machine):
@@ -199,8 +206,8 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
 
 def _narrower(whole: Contraction) -> Iterator[Contraction]:
     """The contraction with all its columns, and those with the last axes of them alone."""
-    for count in range(len(whole.columns)):
-        yield replace(whole, columns=whole.columns[count:], outer=(*whole.outer, *whole.columns[:count]))
+    for first in range(len(whole.columns)):
+        yield replace(whole, columns=whole.columns[first:], outer=(*whole.outer, *whole.columns[:first]))
 
 
 def _copied(group: Group, sums: Stage, load: ProducerLoad) -> tuple[Stage, list[IterVar]]:

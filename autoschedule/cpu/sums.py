@@ -29,6 +29,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import Estimate, Lines, estimate
+from ..forms import form_of
 from ..operations import axes_in, inlined_into, loads_of
 from ..plan import Candidate
 from .fusion import axes_shared, computed_again
@@ -102,14 +103,19 @@ def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidat
     return ways
 
 
-def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Estimate]:
+def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> Sequence[Estimate]:
     """The times of plans, with what their copies take."""
     op, machine = group.s[group.anchor].op, group.machine
     value = expanded(group.s, op)
     assert isinstance(value, Reduce)
-    lines, stored, loads = Lines(), stored_by(op.output(0), op.axis), Loads(value)
-    return [estimate(sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan)), machine, lines)
-            for plan in found]
+
+    def times() -> list[Estimate]:
+        lines, stored, loads = Lines(), stored_by(op.output(0), op.axis), Loads(value)
+        return [estimate(sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan)), machine,
+                         lines) for plan in found]
+
+    key = "sums", form_of(value, op.axis), tuple((plan.cost, plan.vectors, len(plan.packed)) for plan in found)
+    return group.times(key, times)
 
 
 def _around(group: Group, plan: SumPlan) -> Around:

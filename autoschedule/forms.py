@@ -1,0 +1,54 @@
+"""The form of an expression: what equal pieces of a graph share, so that each is looked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from ..ir.expr import Expr, IterVar, ProducerLoad, Reduce, Var
+from ..ir.structural import own_key, structural_key
+from ..ir.visit import children, post_order
+from ..te.shape import constant_extent
+from ..te.tensor import Tensor
+from .operations import is_known
+
+__all__ = ["form_of"]
+
+
+def form_of(value: Expr, axes: Sequence[IterVar]) -> Hashable:
+    """Equal for expressions of one structure over axes of equal extents and tensors of equal shapes and dtypes, whichever they are,
+    as long as those that are the same in one are the same in the other. axes: of the data."""
+    numbers: dict[int, int] = {}
+    things: dict[object, int] = {}
+    parts: list[Hashable] = [tuple(_axis(axis, things) for axis in axes)]
+    reduction = (*value.combiner.result, *value.combiner.identity) if isinstance(value, Reduce) else ()
+    for node in post_order(*reduction, value):
+        below = tuple(numbers[id(child)] for child in children(node))
+        numbers[id(node)] = len(parts)
+        own: Any
+        if isinstance(node, Var):
+            own = _axis(node, things)
+        elif isinstance(node, ProducerLoad):
+            own = _tensor(node.producer, things)
+        elif isinstance(node, Reduce):
+            combined = tuple(numbers[id(each)] for each in reduction)
+            own = combined, tuple(_axis(axis, things) for axis in node.axes), node.value_index, node.fused
+        else:
+            own = own_key(node)
+        parts.append((type(node).__name__, own, below))
+    return tuple(parts)
+
+
+def _axis(var: Var, things: dict[object, int]) -> Hashable:
+    number = things.setdefault(var, len(things))
+    if not isinstance(var, IterVar):
+        return number, str(var.dtype)
+    extent = constant_extent(var)
+    return number, str(var.dtype), var.kind, var if extent is None else extent
+
+
+def _tensor(tensor: object, things: dict[object, int]) -> Hashable:
+    number = things.setdefault(tensor, len(things))
+    if not isinstance(tensor, Tensor):
+        return number, tensor
+    return number, str(tensor.dtype), tuple(map(structural_key, tensor.shape)), is_known(tensor)

@@ -1,0 +1,59 @@
+"""Equal pieces of a graph have one form, and are looked at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule.cpu import contraction, sums
+from tilewright.autoschedule.forms import form_of
+
+
+def of(tensor: Any) -> Any:
+    return form_of(tensor.op.values[0], tensor.op.axis)
+
+
+def product(A: Any, B: Any, n: int, m: int, k: int, name: str = "C", combine: Any = te.sum) -> Any:
+    r = te.reduce_axis((0, k), f"r{name}")
+    return te.compute((n, m), lambda i, j: combine(A[i, r] * B[r, j], axis=r), name=name)
+
+
+def test_names_do_not_count_and_all_else_does() -> None:
+    A, B, C = (te.placeholder((33, 33), name=name) for name in "ABC")
+    same = of(product(A, B, 33, 33, 33))
+    assert of(product(B, C, 33, 33, 33, "D")) == same
+    assert of(product(A, A, 33, 33, 33)) != same, "one tensor is read twice"
+    assert of(product(A, B, 33, 31, 33)) != same, "another extent"
+    assert of(product(A, B, 33, 33, 31)) != same, "another depth"
+    assert of(product(A, B, 33, 33, 33, combine=te.max)) != same, "another combiner"
+    assert of(product(A, te.placeholder((33, 33), "float64", name="B").astype("float32"), 33, 33, 33)) == same
+    assert of(product(A, te.placeholder((33, 65), name="B"), 33, 33, 33)) != same, "other rows in memory"
+    n = te.size_var("n")
+    X, Y = te.placeholder((n,), name="X"), te.placeholder((te.size_var("n"),), name="Y")
+    assert of(te.compute((n,), lambda i: X[i] + 1.0)) != of(te.compute(Y.shape, lambda i: Y[i] + 1.0)), "symbols are themselves"
+
+
+def largest(name: str) -> Any:
+    return product(te.placeholder((96, 97), name="A"), te.placeholder((97, 96), name="B"), 96, 96, 97, name, te.max)
+
+
+def contracted(name: str) -> Any:
+    A, B = te.placeholder((8, 6, 8, 5), name="A"), te.placeholder((6, 24, 5, 9), name="B")
+    e, f = te.reduce_axis((0, 6), "e"), te.reduce_axis((0, 5), "f")
+    return te.compute((8, 8, 24, 9), lambda a, b, c, d: te.sum(A[a, e, b, f] * B[e, c, f, d], axis=[e, f]), name=name)
+
+
+@pytest.mark.parametrize(("module", "piece"), [(sums, largest), (contraction, contracted)])
+def test_equal_pieces_are_estimated_once(monkeypatch: pytest.MonkeyPatch, module: Any, piece: Any) -> None:
+    calls: list[int] = []
+    estimate = module.estimate
+    monkeypatch.setattr(module, "estimate", lambda *args: calls.append(1) or estimate(*args))
+    (one,) = tw.autoschedule.schedule([piece("C")]).plan
+    once = len(calls)
+    assert once > 1
+    calls.clear()
+    plan = tw.autoschedule.schedule([piece(f"C{number}") for number in range(3)]).plan
+    assert len(calls) == once
+    assert [row.description for row in plan] == [one.description] * 3
