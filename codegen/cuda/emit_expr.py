@@ -55,6 +55,9 @@ class CudaExprEmitter(ExprEmitter):
 
 
 def _if_then_else(em: CudaExprEmitter, expr: IfThenElse, lane: int) -> str:
+    packed = em.packed.get(id(expr))
+    if packed is not None:
+        return em.loaded(packed[lane], expr.dtype)
     return f"({em.value(expr.condition, lane)} ? {_scope(em, expr.true_value, lane)} : {_scope(em, expr.false_value, lane)})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from ...ir.arith.analyzer import Analyzer
 from ...ir.atomics import added
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let, Ramp, Range, Var
+from ...ir.expr import Broadcast, BufferLoad, Expr, FloatImm, IfThenElse, IntImm, Let, Ramp, Range, Var
 from ...ir.passes.common.simplify import analyzer_for
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
+from ...ir.structural import structural_key
 from ...ir.visit import children, walk
 from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
@@ -236,21 +238,47 @@ class _Emitter(StmtEmitter):
             if isinstance(node, BufferLoad) and node.dtype.lanes > 1:
                 self._load_packed(node)
                 continue
-            if isinstance(node, (IfThenElse, Let)):
-                continue  # what is within may not be evaluated, or not have its names yet
+            if isinstance(node, IfThenElse):
+                self._guarded_load(node)
+                continue
+            if isinstance(node, Let):
+                continue  # what is within has not its names yet
             stack.extend(children(node))
 
-    def _load_packed(self, load: BufferLoad) -> None:
+    def _guarded_load(self, choice: IfThenElse) -> None:
+        """A load that all lanes do or none, for which there is a constant otherwise."""
+        conditions: list[Expr] = []
+        node: Expr = choice
+        otherwise = structural_key(choice.false_value)
+        while isinstance(node, IfThenElse) and structural_key(node.false_value) == otherwise:
+            conditions.append(node.condition)
+            node = node.true_value
+        value = choice.false_value.value if isinstance(choice.false_value, Broadcast) else choice.false_value
+        if (isinstance(node, BufferLoad) and node.dtype.lanes > 1 and isinstance(value, (IntImm, FloatImm))
+                and all(condition.dtype.lanes == 1 for condition in conditions)):
+            self._load_packed(node, conditions, self.exprs.stored(self.exprs.value(value), node.buffer.dtype))
+            if id(node) in self.exprs.packed:
+                self.exprs.packed[id(choice)] = self.exprs.packed[id(node)]
+
+    def _load_packed(self, load: BufferLoad, conditions: Sequence[Expr] = (), otherwise: str = "") -> None:
+        """A load in parts of up to 16 bytes, done where the conditions hold."""
         if load.predicate is not None or id(load) in self.exprs.packed:
             return
         width = self._packable(load.buffer, load.indices[0])
         if width == 1:
             return
         kind = f"tw_vector<{storage_type(load.buffer.dtype)}, {width}>"
+        allowed = " && ".join(self.exprs.closed(condition) for condition in conditions)
         parts: list[str] = []
         for first in range(0, load.dtype.lanes, width):
             name = self.fresh("packed")
-            self.line(f"const {kind} {name} = tw_load<{width}>(&{self._element(load.buffer, load.indices[0], first)});")
+            value = f"tw_load<{width}>(&{self._element(load.buffer, load.indices[0], first)})"
+            if allowed:
+                self.line(f"{kind} {name} = {{{{{', '.join([otherwise] * width)}}}}};")
+                with self.block(f"if ({allowed})"):
+                    self.line(f"{name} = {value};")
+            else:
+                self.line(f"const {kind} {name} = {value};")
             parts += [f"{name}.lane[{lane}]" for lane in range(width)]
         self.exprs.packed[id(load)] = parts
 

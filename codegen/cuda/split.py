@@ -30,8 +30,10 @@ from ...ir.passes.gpu.errors import NothingBound, SharedOutsideKernel
 from ...ir.passes.gpu.fragments import place_fragments
 from ...ir.passes.gpu.hardware import Hardware
 from ...ir.passes.gpu.interior import free_interiors
+from ...ir.passes.gpu.lane_guards import share_lane_guards
 from ...ir.passes.gpu.narrow import narrow_arithmetic
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
+from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.vthread import inject_virtual_threads
@@ -106,7 +108,9 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("simplify", simplify),
         *checks,
         Pass("unsafe_select", unsafe_select),
+        Pass("registers", lambda function: free_registers(function, whole)),  # before guards that stay are looked at
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
+        Pass("lane_guards", lambda function: share_lane_guards(function, whole)),  # before loops become vectors
         Pass("lane_races", serialize_racing_lanes),  # after interiors, which may take memory out of the lanes that own it
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("flatten", flatten, stage_after="flat"),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..dtype import DType
 from ..expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub
 from .bounds import is_exact, value_form
+from .divide import divided
 from .linear import LinearForm
 from .pattern import WATCHERS, Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
 from .prove import always_nonzero, expanded
@@ -62,15 +63,24 @@ def _exact_quotient(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int
 
 
 def _put_together(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int, coeff: int) -> LinearForm | None:
-    """(a // c) * c + b % c is a where a and b differ by a multiple of c: of (i * 32 + j) % 3 only (i * 2 + j) % 3 is left."""
-    if divisor <= 1 or coeff % divisor:
-        return None
-    for other, times in form.coeffs.items():
-        if isinstance(other, FloorMod) and times * divisor == coeff and isinstance(other.b, IntImm) and other.b.value == divisor:
-            whole = value_form(scope, atom.a)
-            apart = whole.plus(value_form(scope, other.a), -1)
-            if apart.content % divisor == 0 and apart.const % divisor == 0:
-                return form.without(atom).without(other).plus(whole, times)
+    """(a // cd) * c + b // d % c is a // d where a and b differ by a multiple of cd, and with d = 1 a: of (i * 32 + j) % 3 only
+    (i * 2 + j) % 3 is left."""
+    for other, times in form.coeffs.items() if divisor > 1 else ():
+        if not isinstance(other, FloorMod) or not isinstance(other.b, IntImm):
+            continue
+        digit = other.b.value
+        if digit <= 1 or times * digit != coeff or divisor % digit:
+            continue
+        below, inner = divisor // digit, other.a
+        if below > 1:
+            if not isinstance(inner, FloorDiv) or not isinstance(inner.b, IntImm) or inner.b.value != below:
+                continue
+            inner = inner.a
+        whole = value_form(scope, atom.a)
+        apart = whole.plus(value_form(scope, inner), -1)
+        if apart.content % divisor == 0 and apart.const % divisor == 0:
+            joined = whole if below == 1 else divided(scope, whole, below, atom.dtype)
+            return None if joined is None else form.without(atom).without(other).plus(joined, times)
     return None
 
 

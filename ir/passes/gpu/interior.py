@@ -32,7 +32,7 @@ from ..common.fresh_copy import fresh_copy
 from ..common.simplify import analyzer_for
 from .hardware import BLOCK_TAGS
 
-__all__ = ["MAX_COPIED_NODES", "free_interiors"]
+__all__ = ["MAX_COPIED_NODES", "free_interiors", "freed", "is_guard"]
 
 MAX_COPIED_NODES = 4000
 """The largest kernel body that is copied."""
@@ -53,14 +53,14 @@ def free_interiors(function: Function, whole: Function) -> Function:
     threads = {loop.var for loop in hardware if loop.thread not in BLOCK_TAGS}
     blocks = {loop.var for loop in hardware if loop.thread in BLOCK_TAGS}
     bare, shared = _without_shared(body)
-    freed = _Interior(analyzer, threads).apart(bare, blocks, then=True)
-    if freed is bare:
+    apart = _Interior(analyzer, threads).apart(bare, blocks, then=True)
+    if apart is bare:
         return function
     for buffer in shared:
-        freed = Allocate(buffer, freed)
+        apart = Allocate(buffer, apart)
     for loop in reversed(hardware):
-        freed = rebuild(loop, [loop.begin, loop.extent, freed])
-    return function.with_body(freed)
+        apart = rebuild(loop, [loop.begin, loop.extent, apart])
+    return function.with_body(apart)
 
 
 def _without_shared(body: Stmt) -> tuple[Stmt, list[Buffer]]:
@@ -87,16 +87,16 @@ class _Interior:
         of the copy likewise."""
         varying = self.threads | {node.var for node in walk(body) if isinstance(node, For)}
         always: dict[object, Expr] = {}
-        freed: set[If] = set()
+        without: set[If] = set()
         for guard in _guards_in_loops(body):
             condition = self._holds_for_all(guard.condition, varying, about)
             if condition is not None:
-                freed.add(guard)
+                without.add(guard)
                 if not (isinstance(condition, IntImm) and condition.value):
                     always[structural_key(condition)] = condition
         if any(isinstance(condition, IntImm) for condition in always.values()):
             return self._outer_loops(body) if then else body  # some guard fails in every block
-        copy = _freed(body, freed)
+        copy = freed(body, without)
         if then:
             copy = self._outer_loops(copy)
         if not always:
@@ -146,14 +146,15 @@ def _guards_in_loops(body: Stmt) -> Iterator[If]:
     """The guards that stand within a loop of `body`, where they cost something."""
     for node in walk(body):
         if isinstance(node, For):
-            yield from filter(_is_guard, walk(node.body))
+            yield from filter(is_guard, walk(node.body))
 
 
-def _is_guard(node: Node) -> TypeGuard[If]:
+def is_guard(node: Node) -> TypeGuard[If]:
+    """Whether lowering has put it around what a loop of an odd size does too often."""
     return isinstance(node, If) and node.else_body is None and isinstance(node.condition, Call) and node.condition.name == "likely"
 
 
-def _freed(body: Stmt, guards: Iterable[If]) -> Stmt:
+def freed(body: Stmt, guards: Iterable[If]) -> Stmt:
     """`body` with the guards replaced by what they guard."""
     return _Freeing(set(guards)).visit(body)
 

@@ -71,6 +71,8 @@ CASES = {
     "fuse-roundtrip": (f // 32 * 32 + f % 32, f),
     "fuse-roundtrip-thirds": ((i * 32 + f) // 3 * 3 + (i * 32 + f) % 3, i * 32 + f),
     "fuse-other-remainder": ((i * 32 + f) // 3 * 6 + (i * 5 + f + 3) % 3 * 2 + k, i * 64 + f * 2 + k),
+    "fuse-digits": ((i * 32 + f) // 9 * 9 + (i * 32 + f) // 3 % 3 * 3 + (i * 2 + f) % 3, i * 32 + f),
+    "fuse-upper-digits": ((i * 32 + f) // 45 * 5 + (i * 32 + f) // 9 % 5, (i * 32 + f) // 9),
     "fuse-no-roundtrip": ((i * 32 + f) // 3 * 3 + (f + i) % 3, (i * 32 + f) // 3 * 3 + (f + i) % 3),
     "fuse-three": ((f // 64) * 64 + (f // 8 % 8) * 8 + f % 8, f),
     "fuse-symbol": ((i * m + j) // m, (i * m + j) // m),

@@ -1,0 +1,58 @@
+"""Conditions of vectors whose lanes are all alike speak of the first.
+
+    for v in vectorized(4):                                     for v in vectorized(4):
+        if block * 64 + thread * 4 + v < 1000:  B[..] = ..  →       if block * 64 + thread * 4 < 1000:  B[..] = ..
+
+Where what is left up to the limit is a multiple of the lanes, a vector lies within it or beyond it, so that it is one access of
+memory or none. It stands before loops become vectors.
+"""
+
+from __future__ import annotations
+
+from ...arith.analyzer import Analyzer
+from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
+from ...ops import const
+from ...stmt import For, Function, LoopKind
+from ...visit import rewrite, substitute, walk
+from ..common.simplify import analyzer_for
+
+__all__ = ["share_lane_guards"]
+
+
+def share_lane_guards(function: Function, whole: Function) -> Function:
+    """`function`, a kernel of `whole`, with conditions of vectorized loops that all lanes share."""
+    analyzer = analyzer_for(whole)
+    for node in walk(function.body):
+        if isinstance(node, For):
+            analyzer.bind(node.var, Range(node.begin, node.extent))
+
+    def loops(node: Node) -> Node | None:
+        if not isinstance(node, For) or node.kind is not LoopKind.VECTORIZED or not isinstance(node.extent, IntImm):
+            return None
+        lane, lanes = node.var, node.extent.value
+        begins = isinstance(node.begin, IntImm) and node.begin.value == 0
+        return rewrite(node, lambda inner: _shared(inner, lane, lanes, analyzer)) if begins else None
+
+    return function.with_body(rewrite(function.body, loops))
+
+
+def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | None:
+    """A comparison by its first lane, where the others say the same."""
+    if not isinstance(node, (LT, LE, GT, GE)) or not node.a.dtype.is_integer or not any(each is lane for each in walk(node)):
+        return None
+    if any(isinstance(each, (BufferLoad, Call)) for each in walk(node)):
+        return None
+    less = node.b - node.a if isinstance(node, (LT, LE)) else node.a - node.b  # must be above 0, or not below
+    first = analyzer.simplify(substitute(less, {lane: const(0, lane.dtype)}))
+    step = analyzer.simplify(substitute(less, {lane: const(1, lane.dtype)}) - first)
+    linear = analyzer.can_prove_equal(less, first + step * lane)
+    if not linear or not isinstance(step, IntImm) or abs(step.value) != 1:
+        return None
+    # how far the first lane lies below the limit, or above it, counted so that whole vectors end there
+    strict = first if isinstance(node, (LT, GT)) else first + 1
+    if step.value == 1:
+        strict = first + (lanes - 1 if isinstance(node, (LT, GT)) else lanes)
+    modular = analyzer.modular(analyzer.simplify(strict))
+    if modular.coeff % lanes or modular.base % lanes:
+        return None
+    return substitute(node, {lane: const(0, lane.dtype)})

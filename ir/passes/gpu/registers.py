@@ -1,0 +1,112 @@
+"""What a thread keeps to itself is computed without the guards of what is stored in the end.
+
+    sums: local float32[4, 4]                          sums: local float32[4, 4]
+    for k in 16:                                       for k in 16:
+        for i, j:                                          for i, j:
+            if block * 64 + thread * 4 + i < n:    →           sums[i, j] += a[i] * b[j]
+                sums[i, j] += a[i] * b[j]
+    for i, j:                                          for i, j:
+        if block * 64 + thread * 4 + i < n:                if block * 64 + thread * 4 + i < n:
+            C[..] = sums[i, j]                                 C[..] = sums[i, j]
+
+Elements that a guard excludes from every store are never written, so nothing that the program means can depend on them, and they
+may hold anything. A guard goes where it says the same of an element in every store to the memory, and where all that would then
+be read lies in the block's own memory, within its bounds: arithmetic on whatever stands there does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...arith.analyzer import Analyzer
+from ...buffer import Buffer
+from ...expr import Add, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Max, Min, Mul, Range, Select, Sub, Var
+from ...ops import const, logical_and
+from ...stmt import Allocate, BufferStore, For, Function, If, Seq, Stmt
+from ...structural import structural_key
+from ...visit import substitute, walk
+from ..common.simplify import analyzer_for
+from .interior import freed, is_guard
+
+__all__ = ["free_registers"]
+
+_HARMLESS = (Add, Sub, Mul, Min, Max, Select, IntImm, FloatImm, Var, BufferLoad)
+
+
+def free_registers(function: Function, whole: Function) -> Function:
+    """`function`, a kernel of `whole` with its thread loops outermost, without guards of what stays in registers."""
+    analyzer = analyzer_for(whole)
+    for node in walk(function.body):
+        if isinstance(node, For):
+            analyzer.bind(node.var, Range(node.begin, node.extent))
+    guards = {guard for node in walk(function.body) if isinstance(node, Allocate) and node.buffer.scope == "local"
+              for guard in _needless(node, analyzer)}
+    return function.with_body(freed(function.body, guards)) if guards else function
+
+
+@dataclass(frozen=True)
+class _Store:
+    """A store and the guards around it, by what each says of the element."""
+
+    store: BufferStore
+    guards: dict[object, If]
+
+
+def _needless(memory: Allocate, analyzer: Analyzer) -> Iterator[If]:
+    """The guards that every store to it has alike."""
+    buffer = memory.buffer
+    places = tuple(Var(f"e{at}", index.dtype) for at, index in enumerate(buffer.shape))
+    found = list(_stores(memory.body, buffer, places, (), ()))
+    whole = sum(isinstance(node, BufferStore) and node.buffer is buffer for node in walk(memory.body))
+    if not found or len(found) < whole or not all(_is_harmless(each.store, analyzer) for each in found):
+        return
+    shared = set(found[0].guards).intersection(*(each.guards for each in found[1:]))
+    for each in found:
+        yield from (guard for key, guard in each.guards.items() if key in shared)
+
+
+def _stores(
+    body: Stmt, buffer: Buffer, places: tuple[Var, ...], loops: tuple[Var, ...], guards: tuple[If, ...],
+) -> Iterator[_Store]:
+    """The stores to a buffer below loops and guards."""
+    if isinstance(body, Seq):
+        for each in body.body:
+            yield from _stores(each, buffer, places, loops, guards)
+    elif isinstance(body, Allocate):
+        yield from _stores(body.body, buffer, places, loops, guards)
+    elif isinstance(body, For):
+        yield from _stores(body.body, buffer, places, (*loops, body.var), guards)
+    elif is_guard(body):
+        yield from _stores(body.then_body, buffer, places, loops, (*guards, body))
+    elif isinstance(body, BufferStore) and body.buffer is buffer and body.predicate is None:
+        yield _Store(body, dict(_said(body, places, loops, guards)))
+
+
+def _said(
+    store: BufferStore, places: tuple[Var, ...], loops: tuple[Var, ...], guards: tuple[If, ...],
+) -> Iterator[tuple[object, If]]:
+    """What guards say of the element that is stored, those whose every loop variable is one of its indices and that concern nothing
+    else."""
+    own: dict[Var, Expr] = {index: place for index, place in zip(store.indices, places, strict=True) if isinstance(index, Var)}
+    for guard in guards:
+        concerned = {node for node in walk(guard.condition) if isinstance(node, Var)} & set(loops)
+        reads = any(isinstance(node, BufferLoad) for node in walk(guard.condition))
+        if concerned <= own.keys() and not reads and all(
+                node.buffer is store.buffer for node in walk(guard.then_body) if isinstance(node, BufferStore)):
+            yield structural_key(substitute(guard.condition, own)), guard
+
+
+def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
+    """Whether it can be computed whatever a guard says."""
+    nodes = list(walk(store.value))
+    within = all(_is_within(store.buffer, store.indices, analyzer) if node is store else
+                 node.buffer.scope in ("local", "shared") and _is_within(node.buffer, node.indices, analyzer)
+                 for node in (store, *nodes) if isinstance(node, (BufferLoad, BufferStore)))
+    return within and all(isinstance(node, _HARMLESS) or isinstance(node, Call) and node.name == "fma" or isinstance(node, Cast)
+                          and node.dtype.is_float for node in nodes)
+
+
+def _is_within(buffer: Buffer, indices: tuple[Expr, ...], analyzer: Analyzer) -> bool:
+    return all(analyzer.can_prove(logical_and(index >= const(0, index.dtype), index < extent))
+               for index, extent in zip(indices, buffer.shape, strict=True))
