@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
 from ..codegen.target import Target
-from . import scripts
 from .cpu import rules as cpu
 from .gpu import rules as gpu
 from .plan import table_text
@@ -38,8 +37,7 @@ def rules(target: str | Target = "llvm") -> Rules:
     kind = Target.parse(target).backend.rules
     own = [RuleRow(rule.name, rule.what or "what its matches() says", rule.does) for rule in registered()]
     if kind == "gpu":
-        return Rules((*own, RuleRow("element_a_thread", "any operation", _first_line(gpu)),
-                      RuleRow("on_gpu", "hybrid scripts", _first_line(scripts))))
+        return Rules((*own, *(RuleRow(rule.__name__, what, _first_sentence(rule)) for rule, what in gpu.BY_FORM)))
     return Rules((*own, *_of_processors())) if kind else Rules()
 
 
@@ -51,6 +49,11 @@ def _of_processors() -> Sequence[RuleRow]:
     for row, what in cpu.BY_FORM:
         matches.setdefault(row, []).append(what)
     return [RuleRow(row[1], ", ".join(tags), _first_line(cpu.module_of(row))) for row, tags in matches.items()]
+
+
+def _first_sentence(rule: Callable[..., object]) -> str:
+    """What a rule says of itself."""
+    return " ".join((rule.__doc__ or "").split()).partition(". ")[0].rstrip(".")
 
 
 def _first_line(module: ModuleType) -> str:

@@ -15,7 +15,6 @@ from ..schedule import Schedule, create_schedule
 from ..schedule.model.exactness import is_exact_after
 from ..te import Tensor
 from ..te.operation import Operation
-from .cpu.rules import rule_in_order
 from .errors import BadRule
 from .estimate import Estimate
 from .groups import Group, cut
@@ -47,14 +46,14 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
     fusion = APART
     machine = machine_of(target)
     if target.backend.rules == "gpu":
-        from .gpu.rules import RULES, rule_for, share_scan
+        from .gpu.rules import RULES, rule_for, rule_in_order, share_scan
 
         order = [stage.op for stage in s.stages]
         for op in order:
             if op.is_stepwise:
                 share_scan(s, op, op.steps(order))
     else:
-        from .cpu.rules import RULES, fusion_on, rule_for
+        from .cpu.rules import RULES, fusion_on, rule_for, rule_in_order
 
         fusion = fusion_on(machine)
     tags: Collection[str] = RULES
@@ -67,7 +66,7 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
             if attempt is not None and not is_exact_after(attempt):
                 s.undo(attempt)
                 group = _begin(s, piece, target, machine, chooser)
-                _one_by_one(group)
+                _one_by_one(group, rule_in_order)
         decisions += group.decisions
         for head in piece.heads:
             if s[head].attach_type == "root" and not s[head].is_scheduled() and head.values:
@@ -100,7 +99,7 @@ def _ways(rule: Rule, group: Group) -> Sequence[Candidate]:
     return ways
 
 
-def _one_by_one(group: Group) -> None:
+def _one_by_one(group: Group, rule_in_order: Callable[[Operation], Callable[[Group], None]]) -> None:
     """Schedules the operations of a group each for itself, so that every sum takes up its terms as they were declared."""
     for op in (*group.parts, group.anchor):
         last = op is group.anchor

@@ -26,7 +26,7 @@ ALLOWED = {
     "schedule": {"errors", "ir", "te"},
     "codegen": {"errors", "ir", "te", "runtime"},
     "topi": {"errors", "ir", "te", "codegen.target", "codegen.machine"},
-    "autoschedule": {"errors", "ir", "te", "schedule", "topi", "codegen.target", "codegen.machine"},
+    "autoschedule": {"errors", "ir", "te", "schedule", "topi", "codegen.target", "codegen.gpus", "codegen.machine"},
     "autotune": {"errors", "ir", "te", "schedule", "topi", "autoschedule", "codegen", "runtime"},
     "driver": _BELOW_DRIVER,
     "graph": {"errors", "ir", "te", "topi", "autoschedule", "autotune", "codegen", "runtime", "driver"},

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["contraction", "contraction_of"]
+__all__ = ["contraction", "contraction_of", "copied"]
 
 LONG_ROW = 64
 """Columns from which on rows of the result need not lie behind each other."""
@@ -172,7 +172,7 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     sums = result_of(group, chosen)
     along, in_place = lies_along(found), read_in_place(found, chosen)
     sides = [load for load in loads_of(anchor) if load is found.b or load is found.a and not in_place]
-    copies = {load: _copied(group, sums, load) for load in sides}  # in the order in which they are read
+    copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
     panel, panel_axes = copies[found.b]
     rows, row_axes = (None, []) if in_place else copies[found.a]
     order = [anchor.axis.index(axis) for axis in found.outer]
@@ -210,14 +210,14 @@ def _narrower(whole: Contraction) -> Iterator[Contraction]:
         yield replace(whole, columns=whole.columns[first:], outer=(*whole.outer, *whole.columns[:first]))
 
 
-def _copied(group: Group, sums: Stage, load: ProducerLoad) -> tuple[Stage, list[IterVar]]:
+def copied(group: Group, sums: Stage, load: ProducerLoad, scope: str = "global") -> tuple[Stage, list[IterVar]]:
     """A copy of one side by what is read at each of the sum's axes, and those of the anchor's axes that it has; it has none that
     the sum, being a copy itself, knows to be of one value."""
     op, tensor = sums.op, group.s[source(load)].op.output(0)
     read = axes_of(next(each for each in loads_of(op) if each.producer is tensor))
     pairs = zip((*op.axis, *op.reduce_axis), (*group.anchor.axis, *group.anchor.reduce_axis), strict=True)
     axes = [axis for own, axis in pairs if own in read]
-    return group.s[group.s.cache_read(source(load), "global", [sums], reindex=True)], axes
+    return group.s[group.s.cache_read(source(load), scope, [sums], reindex=True)], axes
 
 
 def _panels(

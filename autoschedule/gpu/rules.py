@@ -1,11 +1,12 @@
-"""Legal, simple schedules for NVIDIA GPUs: a thread for each element of what a group stores.
+"""Which rule schedules what on NVIDIA's GPUs.
 
-    for blockIdx.x:  for threadIdx.x in 256:                    # all axes fused, and guarded
-        sum = 0;  for k:  sum += ...                            # the anchor, in a register
-        B[..] = sum ...
+    products    sums of products with rows and columns: tiles in shared memory and in registers
+    rows        softmax, norms: a block a row
+    sums        other reductions: threads share a sum where there are few sums
+    injective   all else: 16 bytes a thread, tiles in shared memory for what is read across
 
-What threads do together (shared memory, tensor cores) is left to schedules by hand and to tuning. The parts of an
-operator are kernels of their own. A scan is one kernel of one block, whose threads share the elements of each step.
+A scan is one kernel of one block, whose threads share the elements of each step. Where sums are to keep their order, a thread
+computes each from its first term to its last.
 """
 
 from __future__ import annotations
@@ -18,44 +19,39 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import is_plain
+from ..pieces import ROWS
 from ..scripts import on_gpu
+from .elements import element_a_thread, injective
+from .products import product
+from .sums import rows, sums
+from .threads import THREADS
 
 if TYPE_CHECKING:
     from ...schedule import Schedule
     from ..groups import Group
 
-__all__ = ["RULES", "rule_for", "share_scan"]
+__all__ = ["BY_FORM", "RULES", "rule_for", "rule_in_order", "share_scan"]
 
-RULES: dict[str, Callable[[Group], None]] = {}
-"""tag -> rule. Tags that are no row here are of reductions and of operations without one, for which there is one rule."""
-
-THREADS = 256
+RULES: dict[str, Callable[[Group], None]] = {ROWS: rows}
+"""tag -> rule. Operations of no tag that is here have a rule by their form."""
 
 
 def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
-    """The rule of a tag."""
-    return RULES.get(tag, element_a_thread if anchor.values else on_gpu)
+    """The rule of a tag; "" for what has none."""
+    if not anchor.values:
+        return on_gpu
+    return RULES.get(tag, injective if anchor.reduction is None else reduction)
 
 
-def element_a_thread(group: Group) -> None:
-    """The rule for everything."""
-    s = group.s
-    group.inline_cheap_heads()
-    for part in group.parts:
-        _bind(group, part)
-    _bind(group, group.output)
-    if group.anchor is not group.output:
-        stage = s[group.output]
-        s[group.anchor].compute_at(stage, stage.leaf_iter_vars[-1])
+def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
+    """The rule of an operation whose sums, if it has any, must not be reordered."""
+    return on_gpu if not anchor.values else injective if anchor.reduction is None else element_a_thread
 
 
-def _bind(group: Group, op: Operation) -> None:
-    """A thread for each element of a stage."""
-    stage = group.s[op]
-    block, thread = stage.split(stage.fuse(*stage.op.axis), factor=THREADS)
-    stage.reorder(block, thread, *stage.op.reduce_axis)
-    stage.bind(block, thread_axis("blockIdx.x"))
-    stage.bind(thread, thread_axis("threadIdx.x"))
+def reduction(group: Group) -> None:
+    """The rule of reductions."""
+    if not product(group):
+        sums(group)
 
 
 def share_scan(s: Schedule, scan: Operation, between: Iterable[Operation]) -> None:
@@ -78,3 +74,10 @@ def _useful_threads(op: Operation) -> int:
     """As many threads as an operation of a scan has elements in a step, up to a block's."""
     known = [constant_extent(axis) for axis in op.axis[1:]]
     return max(min(prod(extent for extent in known if extent is not None), THREADS), 1) if None not in known else THREADS
+
+
+BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
+    (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"), (sums, "any reduction"),
+    (injective, "operations without a reduction"), (element_a_thread, "sums in their order, sizes that the call decides"),
+    (on_gpu, "hybrid scripts"), (share_scan, "scans"))
+"""All rules, and what they are for."""

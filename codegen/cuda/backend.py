@@ -17,6 +17,7 @@ from ..abi.packed import calls_packed
 from ..abi.signature import shape_symbols, signature_of, unique_names
 from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnknownArchitecture
+from ..gpus import GPUS, architecture_of
 from ..llvm.jit import compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
@@ -30,13 +31,7 @@ from .nvrtc import Compiled, compile_cuda, disassemble
 from .plan import launches, workspaces
 from .split import FEATURES, split
 
-__all__ = ["ARCHITECTURES", "BACKEND"]
-
-ARCHITECTURES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024}
-"""The GPU architectures that code is made for, with the bytes of shared memory that a block can have."""
-
-_DEFAULT_ARCH, _EMULATED_ARCH = "sm_80", "sm_90"
-
+__all__ = ["BACKEND"]
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
     return BuildResult(Module({function.name: _kernel(function, target, options) for function in functions}))
@@ -53,11 +48,11 @@ def _kernel(function: Function, target: Target, options: BuildOptions) -> Kernel
                            reason=f"it calls the Python function {callback!r}, which runs on the host",
                            fix='target="llvm", or a build of its own for what comes before and after the call')
     check_grid_order(function)
-    arch = target.option("arch") or (_EMULATED_ARCH if _is_emulated(target) else _DEFAULT_ARCH)
+    arch = architecture_of(target)
     symbols = shape_symbols(function)
     signature = signature_of(function, symbols)
     program = split(function, symbols, options.watchers, bounds_check=options.bounds_check, fuses=not options.contracts)
-    text = cuda_text(program, function, ARCHITECTURES[arch])
+    text = cuda_text(program, function, GPUS[arch].block_shared)
     names = unique_names(function, symbols)
     plan, memory, checks = launches(program, text, names), workspaces(program, names), call_checks(program, names)
     held = tuple(constant.data for constant in function.constants)
@@ -115,15 +110,15 @@ def _is_emulated(target: Target) -> bool:
 
 def _check(target: Target) -> None:
     arch = target.option("arch")
-    if arch and arch not in ARCHITECTURES:
+    if arch and arch not in GPUS:
         raise UnknownArchitecture(
             f"target {str(target)!r}: unknown GPU architecture {arch!r}", called=user_source(),
-            allowed=", ".join(ARCHITECTURES), fix=nearest(arch, ARCHITECTURES, "-arch={}"))
+            allowed=", ".join(GPUS), fix=nearest(arch, GPUS, "-arch={}"))
 
 
 BACKEND = Backend(
     "cuda", "NVIDIA GPUs, through CUDA C and NVRTC", _compile,
-    options={"arch": "architecture, " + " or ".join(ARCHITECTURES), "emulate": "without a GPU: run on the emulator (no value)"},
+    options={"arch": "architecture, " + " or ".join(GPUS), "emulate": "without a GPU: run on the emulator (no value)"},
     flags=("emulate",), check=_check, has=lambda _, feature: feature in FEATURES, rules="gpu",
     device=lambda target: "cpu" if _is_emulated(target) else "cuda",
 )

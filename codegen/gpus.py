@@ -1,0 +1,60 @@
+"""NVIDIA's GPUs, as far as schedules and limits depend on them: a row for each architecture that code is made for.
+
+The figures are those of NVIDIA's whitepapers (A100, GA102, AD102, H100, Blackwell) and of the table of compute capabilities in the
+CUDA C++ Programming Guide, for the largest part that is sold of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .target import Target
+
+__all__ = ["GPUS", "Gpu", "architecture_of", "gpu_of"]
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """name, of a product: what the figures are of. processors: multiprocessors, each with: fma, multiply-adds of float32 a cycle;
+    threads, blocks, registers (of 32 bits) and shared (bytes) that it holds at once; shared_rate: bytes of shared memory a cycle.
+    block_shared: bytes that one block may have. clock: 10^9 cycles a second. l2: bytes; l2_rate, memory_rate: bytes a cycle, of
+    all together, those of the L2 cache as they are sustained. latency: cycles until what is loaded from there is known."""
+
+    name: str
+    processors: int
+    fma: int
+    threads: int
+    blocks: int
+    shared: int
+    block_shared: int
+    clock: float
+    l2: int
+    l2_rate: float
+    memory_rate: float
+    registers: int = 65536
+    shared_rate: int = 128
+    latency: float = 600
+
+
+GPUS = {
+    "sm_80": Gpu("A100", 108, 64, 2048, 32, 164 * KIB, 163 * KIB, 1.41, 40 * MIB, 2700, 1100),
+    "sm_86": Gpu("RTX 3090", 82, 128, 1536, 16, 100 * KIB, 99 * KIB, 1.70, 6 * MIB, 1900, 550),
+    "sm_89": Gpu("L40S", 142, 128, 1536, 24, 100 * KIB, 99 * KIB, 2.52, 96 * MIB, 2300, 343),
+    "sm_90": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900),
+    "sm_100": Gpu("B200", 148, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.85, 126 * MIB, 6000, 4300),
+}
+"""By the architecture."""
+
+DEFAULT, EMULATED = "sm_80", "sm_90"
+
+
+def gpu_of(target: Target) -> Gpu:
+    """The row of a target "cuda"."""
+    return GPUS[architecture_of(target)]
+
+
+def architecture_of(target: Target) -> str:
+    """What it says, or what is taken where it says none."""
+    return target.option("arch") or (EMULATED if target.has_flag("emulate") else DEFAULT)

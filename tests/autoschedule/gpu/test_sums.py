@@ -1,0 +1,59 @@
+"""Reductions and chains of rows that rules schedule for GPUs: right on the emulator, and of the bits that are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drawn
+import gpu_choices
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te, topi
+
+
+def reduced(rng: np.random.Generator) -> Any:
+    """One of several reductions over some axes of a drawn tensor, and something after it."""
+    shape = [int(rng.integers(1, 40)) for _ in range(int(rng.integers(1, 4)))]
+    A = te.placeholder(shape, "float32" if rng.integers(3) else "int32", name="A")
+    axes = [at for at in range(len(shape)) if rng.integers(2)] or [len(shape) - 1]
+    kind = [topi.sum, topi.max, topi.min, topi.argmax][int(rng.integers(4))]
+    output = kind(A, axes[0] if kind is topi.argmax else axes)
+    return topi.add(output, output) if rng.integers(2) else output
+
+
+def rows(rng: np.random.Generator) -> Any:
+    """A softmax or a norm along a drawn axis."""
+    shape = [int(rng.integers(1, extent)) for extent in (4, 40, 300)]
+    A = te.placeholder(shape, name="A")
+    if rng.integers(2):
+        return topi.nn.softmax(A, int(rng.integers(3)))
+    return topi.nn.layer_norm(A, te.placeholder(shape[2:], name="gamma"), te.placeholder(shape[2:], name="beta"), axis=[2])
+
+
+@pytest.mark.parametrize("at", range(drawn.count(3, 300)))
+@pytest.mark.parametrize("draw", [reduced, rows])
+def test_drawn_reductions_are_right_in_every_way_that_there_is(draw: Any, at: int) -> None:
+    rng = drawn.rng(f"gpu {draw.__name__}", at)
+    assert gpu_choices.differs(draw(rng), rng, lambda ways: int(rng.integers(len(ways))), bits=draw is reduced) == ""
+
+
+@pytest.mark.parametrize("draw", [reduced, rows])
+def test_exact_schedules_keep_the_order_of_every_sum(draw: Any) -> None:
+    rng = drawn.rng(f"gpu exact {draw.__name__}")
+    assert gpu_choices.differs(draw(rng), rng, exact=True, bits=draw is reduced) == ""
+
+
+@pytest.mark.parametrize(("shape", "axis", "chosen"), [
+    ((64, 4096), 1, "threads a sum"), ((4096, 64), 0, "threads a sum"),
+    ((4, 1 << 22), 0, "an element a thread"),
+])
+def test_threads_share_a_sum_where_there_are_few(shape: tuple[int, int], axis: int, chosen: str) -> None:
+    s = tw.autoschedule.schedule([topi.sum(te.placeholder(shape, name="A"), axis)], target="cuda -arch=sm_90")
+    assert s.plan[0].description.endswith(chosen)
+
+
+def test_a_softmax_is_one_kernel_whose_neighbouring_threads_read_neighbours() -> None:
+    output = topi.nn.softmax(te.placeholder((128, 1000), name="A"))
+    text = gpu_choices.text_of(tw.autoschedule.schedule([output], target="cuda -arch=sm_90"), output)
+    assert text.count("__global__") == 1 and "thread_x" in text and "__shared__" in text

@@ -1,0 +1,66 @@
+"""What the scheduler chooses for GPUs, run on the emulator beside the program without a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule.plan import Candidate
+from tilewright.autoschedule.scheduler import schedule
+
+__all__ = ["differs", "text_of"]
+
+
+def inputs_of(output: Any) -> list[Any]:
+    """The placeholders that a tensor is computed from."""
+    found: dict[Any, None] = {}
+    stack = [output]
+    while stack:
+        tensor = stack.pop()
+        sources = tensor.op.input_tensors
+        if not sources:
+            found[tensor] = None
+        stack.extend(sources)
+    return list(found)
+
+
+def differs(
+    output: Any, rng: np.random.Generator, choose: Callable[[Sequence[Candidate]], int] | None = None, exact: bool = False,
+    bits: bool = True,
+) -> str:
+    """How a chosen schedule computes anything else than the unscheduled program: not the same bits where it is exact, else not
+    within a tolerance relative to the largest. choose: takes one of a rule's candidates. bits: False for functions of mathematics,
+    whose last bits a GPU's library has otherwise."""
+    inputs = inputs_of(output)
+    chooser = {} if choose is None else {"chooser": lambda _, ways: choose(ways)}
+    s = schedule([output], "cuda -emulate", exact=exact, **chooser)
+    arrays = [_values(tensor, rng) for tensor in inputs]
+    results = []
+    for each, target in ((s, "cuda -emulate"), (te.create_schedule(output.op), "llvm")):
+        result = np.full([int(extent) for extent in output.shape], 77, output.dtype)
+        tw.build(each, [*inputs, output], target=target)(*arrays, result)
+        results.append(result)
+    ours, expected = results
+    if s.is_exact and bits:
+        same = np.array_equal(ours, expected, equal_nan=ours.dtype.kind == "f")
+    else:
+        same = bool(np.all(abs(ours - expected) <= 1e-5 * max(1, abs(expected).max(initial=0))))
+    if exact and not s.is_exact:
+        return f"exact=True chose\n{s.plan}"
+    return "" if same else f"{ours}\nnot\n{expected}\n{s.plan}\n{s}"
+
+
+def _values(tensor: Any, rng: np.random.Generator) -> np.ndarray:
+    shape = [int(extent) for extent in tensor.shape]
+    if "float" in tensor.dtype:
+        return rng.standard_normal(shape).astype(tensor.dtype)
+    return rng.integers(-100, 100, shape).astype(tensor.dtype)
+
+
+def text_of(s: Any, output: Any, target: str = "cuda -arch=sm_80") -> str:
+    """The CUDA C of a schedule's kernels, without what stands before them."""
+    text = tw.build(s, [*inputs_of(output), output], target=target).source("cuda")
+    return text[text.index('extern "C"'):]
