@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import topi
 from ...ir import ops
@@ -59,9 +60,9 @@ def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any) 
     values, places = (strided_windows(padded(one, padding, outside), kernel, stride, dilation)
                       for one, outside in ((x, least(x.dtype)), (numbers, -1)))
     flat = values.reshape(*values.shape[:2 + rank], -1)
-    where = np.broadcast_to(places, values.shape).reshape(flat.shape)
-    inside: Any = np.where(where < 0, least(x.dtype), flat)
-    best = np.argmax(inside, -1, keepdims=True)
+    where: Any = np.broadcast_to(places, values.shape).reshape(flat.shape)
+    inside = cast("NDArray[Any]", np.where(where < 0, least(x.dtype), flat))
+    best: Any = np.argmax(inside, -1, keepdims=True)
     return np.take_along_axis(flat, best, -1)[..., 0], np.take_along_axis(where, best, -1)[..., 0]
 
 
