@@ -44,14 +44,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("tilewright-*.whl"))
 
 
-def test_the_wheel_is_one_package_under_two_megabytes(wheel: Path) -> None:
+def test_the_wheel_is_one_package_under_three_megabytes(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     top = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert top == {"tilewright"}
     assert {"tilewright/py.typed", "tilewright/views/page_files/page.html", "tilewright/docs/errors/TW0203.md"} <= set(names)
     assert not [name for name in names if name.startswith(("tilewright/tests", "tilewright/tutorials", "tilewright/tools"))]
-    assert wheel.stat().st_size < 2_000_000
+    assert wheel.stat().st_size < 3_000_000
 
 
 def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel_and_the_demo(wheel: Path, tmp_path: Path) -> None:

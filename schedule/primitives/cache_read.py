@@ -135,6 +135,8 @@ def _first_load(stages: list[Stage], tensor: Tensor) -> ProducerLoad:
     reason = ""
     if len(stages) > 1:
         reason = f"{len(stages)} stages read it"
+    elif not loads:
+        reason = f"{stages[0].name} is loops of its own, which do not say what is read at each place"
     elif any(not axes.issuperset(used) or axis.dom is None or not is_const(axis.dom.begin, 0)
              or any(isinstance(node, IterVar) for node in post_order(axis.dom.extent)) for axis in used):
         reason = "it is read along axes that begin elsewhere than at 0, or whose extents depend on others"

@@ -24,7 +24,7 @@ OUT = Path(os.environ.get("TILEWRIGHT_FUZZ_OUT", Path(__file__).resolve().parent
 
 
 def test_drawn_compositions_of_operators() -> None:
-    count = drawn.count(28, 2_000)
+    count = drawn.count(14, 2_000)
     tally = Tally(drawn.SEED)
     for report in run_cases(drawn.SEED, "operators:all", range(count)):
         tally.add(report)

@@ -114,10 +114,11 @@ def test_pip_makes_a_wheel_that_installs_beside_numpy(package: Path, tmp_path: P
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read("tables-1.2.3rc1.dist-info/METADATA").decode()
     assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == ["Requires-Dist: numpy>=1.26"]
-    venv.create(tmp_path / "environment", with_pip=True)
+    venv.create(tmp_path / "environment")
     python = tmp_path / "environment/bin/python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "numpy"], check=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", "--no-index", wheel], check=True)
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "-q"]
+    subprocess.run([*install, "numpy"], check=True)
+    subprocess.run([*install, "--no-index", wheel], check=True)
     (tmp_path / "program.py").write_text(PROGRAM)
     done = run([python, tmp_path / "program.py"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -364,6 +364,20 @@ def test_reads_that_the_axes_do_not_tell_are_not_copied_by_them() -> None:
     assert not s.records, "the schedule is as it was"
 
 
+def test_what_a_script_reads_is_not_copied_by_its_axes() -> None:
+    @te.hybrid.script
+    def doubled(a: Any) -> Any:
+        c = output_tensor(a.shape, a.dtype)  # noqa: F821
+        for i in range(a.shape[0]):
+            c[i] = a[i] * 2.0
+        return c
+
+    A = te.placeholder((N,), name="A")
+    s = te.create_schedule(doubled(A).op)
+    with pytest.raises(errors.BadCacheRead, match="doubled is loops of its own"):
+        s.cache_read(A, "local", reindex=True)
+
+
 def test_all_readers_are_found_though_a_cache_before_made_them_anew() -> None:
     A, b = te.placeholder((4,), name="A"), te.placeholder((4,), name="b")
     S = te.compute((4,), lambda i: A[i] + 1, name="S")
