@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["contraction", "contraction_of", "copied"]
+__all__ = ["as_matrix", "contraction", "contraction_of", "copied"]
 
 LONG_ROW = 64
 """Columns from which on rows of the result need not lie behind each other."""
@@ -175,15 +175,7 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
     panel, panel_axes = copies[found.b]
     rows, row_axes = (None, []) if in_place else copies[found.a]
-    order = [anchor.axis.index(axis) for axis in found.outer]
-    across = [[anchor.axis.index(axis) for axis in axes] for axes in (found.rows, found.columns)]
-    extents = [fixed_extent(axis) for axis in anchor.axis]
-
-    def places(*at: Expr) -> list[Expr]:
-        return [*(at[place] for place in order), *(flat([(at[place], extents[place]) for place in several]) for several in across)]
-
-    if [[place] for place in range(len(extents))] != [*([place] for place in order), *across]:
-        sums.transform_layout(places)
+    order, across = as_matrix(sums, found, anchor)
     _panels(group, panel, panel_axes, found.b, found.columns, found, chosen.tile.columns)
     if rows is not None:
         _panels(group, rows, row_axes, found.a, found.rows, found, chosen.tile.rows)
@@ -202,6 +194,21 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
         panel.parallel(panel.op.axis[0])
     else:
         panel.compute_at(*at)
+
+
+def as_matrix(sums: Stage, found: Contraction, anchor: Operation) -> tuple[list[int], list[list[int]]]:
+    """Gives the memory of the sums the outer dimensions, rows as one and columns as one; returns the places of outer axes, and of
+    those of rows and of columns, among the anchor's."""
+    order = [anchor.axis.index(axis) for axis in found.outer]
+    across = [[anchor.axis.index(axis) for axis in axes] for axes in (found.rows, found.columns)]
+    extents = [fixed_extent(axis) for axis in anchor.axis]
+
+    def places(*at: Expr) -> list[Expr]:
+        return [*(at[place] for place in order), *(flat([(at[place], extents[place]) for place in several]) for several in across)]
+
+    if [[place] for place in range(len(extents))] != [*([place] for place in order), *across]:
+        sums.transform_layout(places)
+    return order, across
 
 
 def _narrower(whole: Contraction) -> Iterator[Contraction]:

@@ -84,8 +84,7 @@ def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
     if not op.axis or elements(op) is None:
         return None
     last, loads = op.axis[-1], loads_of(op)
-    across = {axis for load in loads for axis in contiguous(load)} - {last}
-    for axis in across & {*op.axis}:
+    for axis in op.axis[:-1]:
         own = [load for load in loads if axis in contiguous(load) and last in load.indices]
         if own and fixed_extent(axis) >= WARP // 2 and fixed_extent(last) >= WARP // 2:
             return axis, own
@@ -94,11 +93,11 @@ def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
 
 def _in_tiles(group: Group, across: IterVar, loads: list[ProducerLoad]) -> None:
     s, output = group.s, group.output
+    place = s[output].op.axis.index(across)
     sources = list(dict.fromkeys(tensor_of(load) for load in loads))
     copies = [s[s.cache_read(tensor, "shared", [s[output]])] for tensor in sources]
     stage = s[output]
-    y = stage.op.axis[group.s[output].op.axis.index(across)] if across in stage.op.axis else stage.op.axis[0]
-    x = stage.op.axis[-1]
+    y, x = stage.op.axis[place], stage.op.axis[-1]
     rows, row = stage.split(y, factor=WARP)
     columns, column = stage.split(x, factor=WARP)
     some, row = stage.split(row, factor=TILE_ROWS)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.axis import thread_axis
-from ..cpu.contraction import contraction_of, copied
+from ..cpu.contraction import as_matrix, contraction_of, copied
 from ..cpu.contraction_nest import Contraction, flat, size_of
 from ..cpu.lanes import fused
 from ..cpu.operands import upstream
@@ -139,15 +139,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         sums = s[anchor]
         sums.set_scope("local")
     panels = {load: copied(group, sums, load, "shared") for load in (found.a, found.b)}
-    order = [anchor.axis.index(axis) for axis in found.outer]
-    across = [[anchor.axis.index(axis) for axis in axes] for axes in (found.rows, found.columns)]
-    extents = [fixed_extent(axis) for axis in anchor.axis]
-
-    def places(*at: Expr) -> list[Expr]:
-        return [*(at[place] for place in order), *(flat([(at[place], extents[place]) for place in several]) for several in across)]
-
-    if [[place] for place in range(len(extents))] != [*([place] for place in order), *across]:
-        sums.transform_layout(places)
+    order, across = as_matrix(sums, found, anchor)
     stage = s[group.output]
     axes = list(stage.op.axis)
     outer, sides = [axes[place] for place in order], [[axes[place] for place in places] for places in across]
