@@ -6,6 +6,7 @@ for the emulator elsewhere. Everything else is plain C++ that means the same on 
 
 from __future__ import annotations
 
+from .copies import COPY_ROWS
 from .tensor_core import TENSOR_CORE_ROWS
 
 __all__ = ["DEVICE_FUNCTIONS"]
@@ -255,5 +256,5 @@ static __device__ __forceinline__ void tw_fail(int message) {
 }""",
 }
 
-DEVICE_FUNCTIONS: dict[str, str] = {name: text.strip() for name, text in {**_ROWS, **TENSOR_CORE_ROWS}.items()}
+DEVICE_FUNCTIONS: dict[str, str] = {name: text.strip() for name, text in {**_ROWS, **COPY_ROWS, **TENSOR_CORE_ROWS}.items()}
 """By name, each after those that it needs."""

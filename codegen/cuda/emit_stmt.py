@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from math import copysign
 from typing import Any
 
 from ...ir.arith.analyzer import Analyzer
 from ...ir.atomics import added
 from ...ir.buffer import Buffer
+from ...ir.copies import ASYNCHRONOUS
 from ...ir.expr import Broadcast, BufferLoad, Expr, FloatImm, IfThenElse, IntImm, Let, Ramp, Range, Var
 from ...ir.passes.common.simplify import analyzer_for
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
-from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
+from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key
 from ...ir.visit import children, walk
 from ..clike.emit_stmt import StmtEmitter
@@ -25,6 +27,8 @@ from .types import storage_type, value_type
 
 __all__ = ["STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
 
+_COPIED = (4, 8, 16)
+"""Bytes that are copied at once."""
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of shared memory that a kernel may declare; more is asked for at the launch."""
 
@@ -64,6 +68,8 @@ class _Emitter(StmtEmitter):
         self.shared_limit = shared_limit
         self.aligned: set[int] = set()
         self.shared_granule = 16
+        self.asynchronous = False
+        """Whether what is stored need not be there before the wait."""
 
     # The kernel
 
@@ -175,9 +181,16 @@ class _Emitter(StmtEmitter):
         with self.block(f"if (!{self.exprs.closed(stmt.condition)})"):
             self.line(f"tw_fail({number});")
 
+    def attribute(self, stmt: Attr) -> None:
+        before, self.asynchronous = self.asynchronous, self.asynchronous or stmt.key == ASYNCHRONOUS
+        self.statement(stmt.body)
+        self.asynchronous = before
+
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
         lanes = index.dtype.lanes
+        if self.asynchronous and self._copy(stmt, index):
+            return
         addend = added(stmt)
         if addend is not None:
             self._add(stmt, index, addend)
@@ -215,6 +228,28 @@ class _Emitter(StmtEmitter):
             for line in self.exprs.declared(roots, None):
                 self.line(line)
 
+    # Asynchronous copies
+
+    def _copy(self, stmt: BufferStore, to: Expr) -> bool:
+        """Begins a copy from global to shared memory, zeros where its conditions do not hold; False where the store is none, or is
+        not of parts that the hardware copies."""
+        load, conditions, otherwise = guarded_load(stmt.value)
+        if load is None or load.predicate is not None or stmt.predicate is not None or load.buffer.dtype != stmt.buffer.dtype:
+            return False
+        if stmt.buffer.scope != "shared" or load.buffer.scope != "global" or (conditions and not _is_zero(otherwise)):
+            return False
+        width = min(self._packable(stmt.buffer, to), self._packable(load.buffer, load.indices[0]))
+        size, lanes = width * load.buffer.dtype.bytes, to.dtype.lanes
+        if size not in _COPIED or load.dtype.lanes != lanes:
+            return False
+        self._name_what_is_shared(to, load.indices[0], *conditions)
+        there = "".join(f", {' && '.join(self.exprs.closed(each) for each in conditions)}" for _ in conditions[:1])
+        for first in range(0, lanes, width):
+            target, source = (self._element(buffer, at, first)
+                              for buffer, at in ((stmt.buffer, to), (load.buffer, load.indices[0])))
+            self.line(f"tw_copy<{size}>(&{target}, &{source}{there});")
+        return True
+
     # Vectors of memory
 
     def _store_packed(self, buffer: Buffer, index: Expr, values: list[str], width: int) -> None:
@@ -247,18 +282,11 @@ class _Emitter(StmtEmitter):
 
     def _guarded_load(self, choice: IfThenElse) -> None:
         """A load that all lanes do or none, for which there is a constant otherwise."""
-        conditions: list[Expr] = []
-        node: Expr = choice
-        otherwise = structural_key(choice.false_value)
-        while isinstance(node, IfThenElse) and structural_key(node.false_value) == otherwise:
-            conditions.append(node.condition)
-            node = node.true_value
-        value = choice.false_value.value if isinstance(choice.false_value, Broadcast) else choice.false_value
-        if (isinstance(node, BufferLoad) and node.dtype.lanes > 1 and isinstance(value, (IntImm, FloatImm))
-                and all(condition.dtype.lanes == 1 for condition in conditions)):
-            self._load_packed(node, conditions, self.exprs.stored(self.exprs.value(value), node.buffer.dtype))
-            if id(node) in self.exprs.packed:
-                self.exprs.packed[id(choice)] = self.exprs.packed[id(node)]
+        load, conditions, value = guarded_load(choice)
+        if load is not None and load.dtype.lanes > 1:
+            self._load_packed(load, conditions, self.exprs.stored(self.exprs.value(value), load.buffer.dtype))
+            if id(load) in self.exprs.packed:
+                self.exprs.packed[id(choice)] = self.exprs.packed[id(load)]
 
     def _load_packed(self, load: BufferLoad, conditions: Sequence[Expr] = (), otherwise: str = "") -> None:
         """A load in parts of up to 16 bytes, done where the conditions hold."""
@@ -298,3 +326,22 @@ class _Emitter(StmtEmitter):
     def _multiple(self, value: Expr, of: int) -> bool:
         modular = self.analyzer.modular(value)
         return modular.coeff % of == 0 and modular.base % of == 0
+
+
+def guarded_load(value: Expr) -> tuple[BufferLoad | None, list[Expr], Expr]:
+    """(what is loaded where the conditions hold, these, the constant otherwise); no load where a value is anything else, or lanes
+    differ in what they do."""
+    conditions: list[Expr] = []
+    node, otherwise = value, value
+    while isinstance(node, IfThenElse) and (not conditions or structural_key(node.false_value) == structural_key(otherwise)):
+        conditions.append(node.condition)
+        node, otherwise = node.true_value, node.false_value
+    constant = otherwise.value if isinstance(otherwise, Broadcast) else otherwise
+    alike = all(condition.dtype.lanes == 1 for condition in conditions)
+    fits = alike and (not conditions or isinstance(constant, (IntImm, FloatImm)))
+    return (node if fits and isinstance(node, BufferLoad) else None), conditions, constant
+
+
+def _is_zero(constant: Expr) -> bool:
+    """Whether all its bits are 0, which those of -0.0 are not."""
+    return isinstance(constant, (IntImm, FloatImm)) and constant.value == 0 and copysign(1, constant.value) > 0

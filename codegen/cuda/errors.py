@@ -70,3 +70,9 @@ class EmulatedAssertion(CudaError):
     """A condition that the kernel checks while it runs does not hold."""
 
     code = "TW0825"
+
+
+class EmulatedEarlyAccess(CudaError):
+    """An access of memory to which an asynchronous copy has begun, before the thread that began it has waited for it."""
+
+    code = "TW0826"

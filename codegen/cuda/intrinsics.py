@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ir.copies import WAIT
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, StringImm
 from ...ir.ops import is_const
@@ -39,6 +40,8 @@ def _outside(em: CudaExprEmitter, call: Call, lane: int) -> str:
         return f"({value_type(call.dtype)}){text}" if wide else text
     if name.value == "tw_barrier":
         return "__syncthreads()"
+    if name.value == WAIT:
+        return f"{WAIT}<{operands[0]}>()"
     return f"{name.value}({', '.join(operands)})"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...ir.accesses import only_checks, written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
+from ...ir.copies import FEATURE as COPIES
 from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
 from ...ir.ops import const, logical_not
 from ...ir.passes.common.bound_checks import bound_checks as check_bounds
@@ -45,7 +46,7 @@ __all__ = ["FEATURES", "VECTOR_BITS", "DeviceKernel", "SplitFunction", "split"]
 VECTOR_BITS = 128
 """The widest load and store of one thread."""
 
-FEATURES = frozenset({"cuda", "mma_m16n8k16"})
+FEATURES = frozenset({"cuda", "mma_m16n8k16", COPIES})
 """What te.target_has says yes to: all architectures that code is made for have it."""
 
 

@@ -108,13 +108,13 @@ class ExternBuffer(LoweringError):
 
 
 class StorageNotShared(LoweringError):
-    """A stage with a double or rolling buffer that is not computed at a loop whose iterations could share it."""
+    """A stage with a double or rolling buffer, or a pipeline, that is not computed at a loop whose iterations could share it."""
 
     code = "TW0350"
 
 
-class CannotDoubleBuffer(LoweringError):
-    """A stage that cannot be computed one iteration ahead of the loop that it is computed at."""
+class CannotComputeAhead(LoweringError):
+    """A stage that cannot be computed ahead of the iteration, of the loop that it is computed at, which uses it."""
 
     code = "TW0351"
 

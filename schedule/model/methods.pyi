@@ -244,6 +244,26 @@ class StagePrimitives:
         Raises BadOverlap (TW0252).
         """
 
+    def pipeline(self, stages: int) -> None:
+        """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
+
+            for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
+                S: shared float32[8]              for i in 8: S[0, i] = A[i];      commit
+                for i in 8:                 →     for i in 8: S[1, i] = A[8 + i];  commit
+                    S[i] = A[k * 8 + i]           for k in 9:
+                ... S[i] ...                          wait for all groups but the last
+                                                      if k + 2 < 9:
+                                                          for i in 8: S[(k + 2) % 3, i] = A[(k + 2) * 8 + i]
+                                                      commit
+                                                      ... S[k % 3, i] ...
+
+        Its storage is `stages` (from 2 to 16) times as large: places that take turns. On a GPU copies from global to shared memory
+        are asynchronous. Whether the loop allows that (a serial one, in which what is read does not change) is decided when the
+        schedule is lowered; all pipelines at one loop have as many stages.
+
+        Raises BadOverlap (TW0252).
+        """
+
     def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
         """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 

@@ -214,5 +214,5 @@ def primitives(owner: Owner | None = None) -> dict[str, Primitive]:
 
 
 def lowerings() -> list[type]:
-    """What primitives add to lowering."""
-    return [row.lowering for row in _ROWS.values() if row.lowering is not None]
+    """What primitives add to lowering, each once."""
+    return list(dict.fromkeys(row.lowering for row in _ROWS.values() if row.lowering is not None))

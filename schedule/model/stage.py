@@ -22,6 +22,7 @@ from .attachment import ATTACHED_AT_ROOT, Attachment
 from .attributes import AttachType, AxisKind, IterAttr
 from .first_loops import first_loops
 from .methods import StagePrimitives
+from .overlap import Overlap
 from .relations import Relation
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Stage(StagePrimitives):
     iter_var_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "inline" or "inlined".
     scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
     s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
-    computed at, by the word that the primitive which says so has for it; "" where it does not.
+    computed at; None where it does not.
     readers: the stages that read a result of it. placed: the stages and groups that were told to be computed at a loop of it.
     """
 
@@ -60,7 +61,7 @@ class Stage(StagePrimitives):
         self.iter_var_attrs: dict[IterVar, IterAttr] = loops.attrs
         self._attachment = ATTACHED_AT_ROOT
         self.group: Group | None = None
-        self.overlap = ""
+        self.overlap: Overlap | None = None
         self.scope = ""
         self.store_predicate: Expr | None = None
         self.readers: dict[Stage, None] = {}

@@ -1,18 +1,19 @@
-"""What double_buffer and rolling_buffer share: storage that outlives an iteration of the loop that a stage is computed at."""
+"""What double_buffer, pipeline and rolling_buffer share: storage that outlives an iteration of the loop that a stage is computed
+at."""
 
 from __future__ import annotations
 
 from ...errors import user_source
 from ..errors import BadOverlap
 from ..model.axes import outline
+from ..model.overlap import Overlap
 from ..model.stage import Stage
 
 __all__ = ["set_overlap"]
 
 
-def set_overlap(stage: Stage, kind: str, overlap: str = "", **more: bool) -> None:
-    """Note that the storage of a stage overlaps so. overlap: what the stage keeps of it, `kind` where that is empty; more: what its
-    record has besides. Raises BadOverlap (TW0252)."""
+def set_overlap(stage: Stage, overlap: Overlap, **arguments: int) -> None:
+    """Note that the storage of a stage overlaps so. arguments: of the record. Raises BadOverlap (TW0252)."""
     reason = fix = ""
     if stage.op.is_given:
         reason, fix = (f"{stage.name} is {stage.op.noun}, and its memory is given",
@@ -22,13 +23,13 @@ def set_overlap(stage: Stage, kind: str, overlap: str = "", **more: bool) -> Non
                        f's.cache_write({stage.name}, "local") gives a stage to do it with')
     elif stage.attach_type in ("inline", "inlined"):
         reason, fix = f"{stage.name} is inlined, so it has no storage", f"s[{stage.name}].compute_at(s[consumer], axis)"
-    elif stage.overlap not in ("", kind, overlap):
-        reason, fix = (f"{stage.overlap}_buffer was called on it: its storage is reused in that way already",
+    elif stage.overlap is not None and stage.overlap.primitive != overlap.primitive:
+        reason, fix = (f"{stage.overlap.primitive} was called on it: its storage is reused in that way already",
                        "keep one of the two")
-    elif kind == "rolling" and not stage.op.values:
+    elif not overlap.turns and not stage.op.values:
         reason, fix = f"{stage.name} is no expression element by element", f's.cache_read({stage.name}, "local", readers)'
     if reason:
-        raise BadOverlap(f"cannot give stage {stage.name} a {kind} buffer", reason=reason,
+        raise BadOverlap(f"cannot give stage {stage.name} a {overlap} buffer", reason=reason,
                          declared=stage.op.source, called=user_source(), loops=outline(stage), fix=fix)
-    stage.schedule.record(f"{kind}_buffer", stage, **more)
-    stage.overlap = overlap or kind
+    stage.schedule.record(overlap.primitive, stage, **arguments)
+    stage.overlap = overlap

@@ -34,6 +34,7 @@ from ..lowering.overlap import check_shared, moved_accesses
 from ..lowering.stage_bounds import Bounds, Loop, StageBounds
 from ..model.axes import outline
 from ..model.methods import StagePrimitives
+from ..model.overlap import Overlap
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
 from .overlap import set_overlap
@@ -41,7 +42,7 @@ from .trials import once
 
 __all__ = ["rolling_buffer"]
 
-_ROLLING, _WHERE_POSSIBLE = "rolling", "rolling where possible"
+_ROLLING = "rolling_buffer"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,7 +217,8 @@ class _Rings(Extension):
 
     def plan(self, bounds: Bounds) -> None:
         for computation, stage_bounds in bounds.of.items():
-            if computation.stage.overlap not in (_ROLLING, _WHERE_POSSIBLE):
+            overlap = computation.stage.overlap
+            if overlap is None or overlap.primitive != _ROLLING:
                 continue
             check_shared(computation)
             parent = computation.parent
@@ -226,7 +228,7 @@ class _Rings(Extension):
                 try:
                     plan = _plan(stage_bounds, bounds.of[parent], readers, self.analyzer)
                 except CannotRoll:
-                    if computation.stage.overlap == _WHERE_POSSIBLE:
+                    if not overlap.strict:
                         continue
                     raise
                 stage_bounds.fresh = plan.fresh
@@ -268,4 +270,4 @@ def rolling_buffer(stage: Stage, strict: bool = True) -> None:
     Raises BadOverlap (TW0252).
     """
     more = {} if strict else {"strict": False}
-    set_overlap(stage, _ROLLING, _ROLLING if strict else _WHERE_POSSIBLE, **more)
+    set_overlap(stage, Overlap(_ROLLING, "rolling", strict=strict), **more)

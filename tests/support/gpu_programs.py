@@ -264,6 +264,47 @@ def row_norm(rows: int, columns: int) -> Program:
     return Program(s, [A, C], lambda a: a / np.sqrt((a * a).sum(axis=1, keepdims=True) + 1), 1e-4)
 
 
+def pipelined_matmul(n: int, m: int, depth: int, stages: int, vector: int, dtype: str = "float32", padded: bool = False) -> Program:
+    """Tiles of 16 by 16 by 8 in shared memory, which are on their way `stages` - 1 iterations ahead. vector: elements that a thread
+    copies at once. padded: whether the tensors are, with zeros, to whole tiles."""
+    A, B = te.placeholder((n, depth), dtype, name="A"), te.placeholder((depth, m), dtype, name="B")
+    whole = [-(-extent // 16) * 16 if padded else extent for extent in (n, m, depth)]
+
+    def read(tensor: Any, shape: tuple[int, int], name: str) -> Any:
+        inside = te.compute(shape, lambda i, j: te.if_then_else(
+            te.all(i < tensor.shape[0], j < tensor.shape[1]), tensor[i, j], te.const(0, dtype)), name=name)
+        return inside if padded else tensor
+
+    AP, BP = read(A, (whole[0], whole[2]), "A_padded"), read(B, (whole[2], whole[1]), "B_padded")
+    k = te.reduce_axis((0, whole[2]), "k")
+    C = te.compute((n, m), lambda i, j: te.sum(AP[i, k] * BP[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    CL = s.cache_write(C, "local")
+    tiles = [s.cache_read(one, "shared", [CL]) for one in (AP, BP)]
+    (bi, i), (bj, j) = (s[C].split(axis, 16) for axis in C.op.axis)
+    (ti, ii), (tj, jj) = s[C].split(i, nparts=4), s[C].split(j, nparts=8)
+    s[C].reorder(bi, bj, ti, tj, ii, jj)
+    for axis, bound in ((bi, block("y")), (bj, block("x")), (ti, thread(4, "y")), (tj, thread(8, "x"))):
+        s[C].bind(axis, bound)
+    s[CL].compute_at(s[C], tj)
+    ko, ki = s[CL].split(s[CL].op.reduce_axis[0], 8)
+    s[CL].reorder(ko, ki, *s[CL].op.axis)
+    for tile, source in zip(tiles, (AP, BP), strict=True):
+        if padded:
+            s[source].compute_inline()
+        s[tile].compute_at(s[CL], ko)
+        rest = s[tile].fuse(*s[tile].op.axis)
+        if vector > 1:
+            rest, lanes = s[tile].split(rest, vector)
+            s[tile].vectorize(lanes)
+        rest, x = s[tile].split(rest, 8)
+        _, y = s[tile].split(rest, 4)
+        s[tile].bind(y, thread(4, "y"))
+        s[tile].bind(x, thread(8, "x"))
+        s[tile].pipeline(stages)
+    return Program(s, [A, B, C], lambda a, b: a.astype("float64") @ b.astype("float64"))
+
+
 def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int] = (2, 2), sums: tuple[int, int] = (16, 16),
                ahead: int = 8, vector: int = 1) -> Program:
     """float16 on tensor cores at any size: tiles padded with zeros on their way to shared memory, `warps` of a block with

@@ -45,6 +45,9 @@ extern tw_uint3 tw_thread_index, tw_block_index, tw_block_extent, tw_grid_extent
 void tw_emulated_barrier(int line);
 unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long value, int kind, int amount, int width);
 void tw_emulated_failure(int message);
+void tw_emulated_copy(void *to, const void *from, int bytes);
+void tw_emulated_commit();
+void tw_emulated_wait(int groups);
 }
 
 // The compiler must not keep shared memory in registers while other threads run. By line, because it may make two calls of

@@ -4,6 +4,8 @@
 // A thread runs until it waits or ends, so what a missing barrier would leave to chance is found by the race checker:
 // every barrier begins an epoch, and two accesses of one element in one epoch by two threads, one of them storing, race.
 // Accesses of two blocks of one launch race likewise, whatever their epochs.
+//
+// Asynchronous copies are done when their thread waits for them, no earlier; from their beginning on nobody may touch the place.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +28,7 @@ extern char __ehdr_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 }
 
-enum Kind { NONE, RACE, OUT_OF_BOUNDS, BARRIER, SHUFFLE, MISALIGNED, ASSERTION, ARRAY_BOUNDS };
+enum Kind { NONE, RACE, OUT_OF_BOUNDS, BARRIER, SHUFFLE, MISALIGNED, ASSERTION, ARRAY_BOUNDS, IN_FLIGHT };
 
 // What went wrong, as Python reads it.
 struct Fault {
@@ -41,6 +43,7 @@ struct Cell {
   uint32_t written, read, read_before;  // epochs; the last of a read by an earlier block
   uint16_t writer, reader;
   uint32_t writer_place, reader_place;
+  uint32_t copier;  // the thread whose copy to it has begun and is not waited for, from 1; 0 where there is none
 };
 
 struct Buffer {
@@ -66,6 +69,15 @@ struct Fiber {
   unsigned int mask;
   int shuffle_kind, amount, width;
   unsigned long long value;
+  struct Copy *copies;  // not waited for, in order
+  int copy_count, copy_room, groups;
+};
+
+struct Copy {
+  void *to;
+  const void *from;
+  int bytes, group;
+  uint64_t place;
 };
 
 static Fiber fibers[MOST_THREADS];
@@ -141,6 +153,7 @@ static void run_fiber() {
 static void begin_fiber(int thread) {
   Fiber &fiber = fibers[thread];
   fiber.state = READY;
+  fiber.copy_count = fiber.groups = 0;
   char *top = stacks + (size_t)(thread + 1) * STACK;
 #if defined(__x86_64__)
   void **place = (void **)(top - 64);
@@ -255,9 +268,19 @@ static inline bool elsewhere(const Buffer &buffer, uint32_t when) {
   return !buffer.shared && when >= launch_epoch && when < block_epoch;
 }
 
+static void early(Buffer &buffer, uint64_t address, bool stores, uint64_t place, const Cell &cell) {
+  fault.stores = stores;
+  fault.other_thread = (int)cell.copier - 1;
+  fault.other_place = cell.writer_place;
+  fault.buffer = (int)(&buffer - buffers);
+  fault.element = (int64_t)((address - buffer.begin) / buffer.granule);
+  fail(IN_FLIGHT, place);
+}
+
 static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t place) {
   Cell &cell = buffer.cells[(address - buffer.begin) / buffer.granule];
   uint16_t self = (uint16_t)running;
+  if (cell.copier) early(buffer, address, stores, place, cell);
   if ((cell.written == epoch && cell.writer != self) || elsewhere(buffer, cell.written))
     race(buffer, address, stores, place, true, cell, cell.written != epoch);
   if (stores) {
@@ -306,7 +329,54 @@ static void access(uint64_t address, size_t size, bool stores, bool aligned, voi
   for (size_t at = 0; at < size; at += buffer.granule) check_cell(buffer, address + at, stores, place);
 }
 
+// Asynchronous copies
+
+// What is known of the place of a copy: that `copier` has begun it, or that it is there.
+static void mark(const Copy &copy, uint32_t copier) {
+  for (int i = 0; checking && i < buffer_count; ++i) {
+    Buffer &buffer = buffers[i];
+    if ((uint64_t)copy.to < buffer.begin || (uint64_t)copy.to >= buffer.end) continue;
+    for (int at = 0; at < copy.bytes; at += (int)buffer.granule) {
+      Cell &cell = buffer.cells[((uint64_t)copy.to + at - buffer.begin) / buffer.granule];
+      cell.copier = copier;
+      if (!copier) cell.written = epoch, cell.writer = (uint16_t)running, cell.writer_place = (uint32_t)copy.place;
+    }
+  }
+}
+
+static void begin_copy(void *to, const void *from, int bytes, void *code) {
+  if (from) access((uint64_t)from, (size_t)bytes, false, true, code);
+  access((uint64_t)to, (size_t)bytes, true, true, code);
+  Fiber &own = fibers[running];
+  if (own.copy_count == own.copy_room) {
+    own.copy_room = own.copy_room ? 2 * own.copy_room : 16;
+    own.copies = (Copy *)realloc(own.copies, own.copy_room * sizeof(Copy));
+  }
+  own.copies[own.copy_count] = {to, from, bytes, own.groups, place_of(code)};
+  memset(to, 0xff, (size_t)bytes);
+  mark(own.copies[own.copy_count++], (uint32_t)running + 1);
+}
+
+static void finish_copies(int left) {
+  Fiber &own = fibers[running];
+  int kept = 0;
+  for (int i = 0; i < own.copy_count; ++i) {
+    Copy copy = own.copies[i];
+    if (copy.group >= own.groups - left) {
+      own.copies[kept++] = copy;
+      continue;
+    }
+    if (copy.from) memcpy(copy.to, copy.from, (size_t)copy.bytes);
+    else memset(copy.to, 0, (size_t)copy.bytes);
+    mark(copy, 0);
+  }
+  own.copy_count = kept;
+}
+
 #define CODE __builtin_return_address(0)
+extern "C" void tw_emulated_copy(void *to, const void *from, int bytes) { begin_copy(to, from, bytes, CODE); }
+extern "C" void tw_emulated_commit() { ++fibers[running].groups; }
+extern "C" void tw_emulated_wait(int groups) { finish_copies(groups); }
 #define HOOKS(bytes)                                                                                                       \
   extern "C" void __tsan_read##bytes(void *a) { access((uint64_t)a, bytes, false, true, CODE); }                           \
   extern "C" void __tsan_write##bytes(void *a) { access((uint64_t)a, bytes, true, true, CODE); }                           \
@@ -330,6 +400,8 @@ extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
 // Launches
 
 static bool run_block(char *shared, size_t shared_bytes) {
+  for (int thread = 0; thread < threads; ++thread)  // of the block before
+    for (int i = 0; i < fibers[thread].copy_count; ++i) mark(fibers[thread].copies[i], 0);
   memset(shared, 0xff, shared_bytes);  // every float is NaN, every integer -1 or its greatest
   block_epoch = ++epoch;
   ready_count = 0;

@@ -15,6 +15,7 @@ from ..errors import (
     EmulatedAssertion,
     EmulatedBadShuffle,
     EmulatedDivergentBarrier,
+    EmulatedEarlyAccess,
     EmulatedMisaligned,
     EmulatedOutOfBounds,
     EmulatedRace,
@@ -140,6 +141,12 @@ def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory],
                                   reason=f"the address is no multiple of {fault.size}", **common)
     if fault.kind == 6:
         return EmulatedAssertion(f"assertion in {at}: {messages[fault.detail]}", reason=f"found by {who}", **common)
+    if fault.kind == 8:
+        return EmulatedEarlyAccess(
+            f"too early in {at}: {who} {did} {where}",
+            reason=f"thread {_index(fault.other_thread, launch.block)} began a copy to it at line {other}, and has not waited "
+                   "for it",
+            fix=f"a wait for that group, and a barrier behind it, before line {line}", **common)
     return EmulatedOutOfBounds(f"out of bounds in {at}: {who} takes element {fault.element} of an array",
                                reason="the array is declared with fewer elements", **common)
 

@@ -9,6 +9,8 @@ storing: reading what was written, or writing what was read. (Two stores of one 
 them are two computations of one value.) Iterations of a loop follow each other, so the end of its body comes before its
 beginning. No barrier is needed where the elements show that the thread is the same.
 
+A thread that waits for its asynchronous copies knows nothing of those of others, so that a barrier stands behind each wait.
+
 Every thread of the block must reach a barrier: within a condition, or a loop, that differs between threads there can be
 none. One that is needed before such a statement stands before all of it; one that is needed inside is an error. It
 stands after the threads are mapped and before flatten, since dimensions show which thread an element belongs to.
@@ -25,6 +27,7 @@ from ...analysis.dependence import Indices, Iterations, Meets
 from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
+from ...copies import WAIT, is_wait
 from ...dtype import INT32
 from ...expr import EQ, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
 from ...fragments import is_warp_call
@@ -40,7 +43,7 @@ from .reduce import SHUFFLE, SHUFFLE_DOWN
 __all__ = ["BARRIER", "insert_barriers"]
 
 BARRIER = "tw_barrier"
-_COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER)
+_COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER, WAIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ class _Planner:
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
         if isinstance(stmt, Attr):
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
+        if is_wait(stmt):  # each thread waits for its own copies, and then for those of the others
+            return _Part(seq(stmt, _barrier()), {}, {}, True)
         touched = self.accesses(stmt)
         return _Part(stmt, touched, touched)
 

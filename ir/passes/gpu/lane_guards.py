@@ -43,6 +43,8 @@ def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | Non
     if any(isinstance(each, (BufferLoad, Call)) for each in walk(node)):
         return None
     less = node.b - node.a if isinstance(node, (LT, LE)) else node.a - node.b  # must be above 0, or not below
+    if any(analyzer.linear(each) is None for each in (node.a, node.b, less)):
+        return None  # a sum that may wrap says nothing of how far the limit is
     first = analyzer.simplify(substitute(less, {lane: const(0, lane.dtype)}))
     step = analyzer.simplify(substitute(less, {lane: const(1, lane.dtype)}) - first)
     linear = analyzer.can_prove_equal(less, first + step * lane)

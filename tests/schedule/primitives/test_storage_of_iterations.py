@@ -84,7 +84,7 @@ def test_two_stages_of_which_one_reads_the_other_take_turns_together() -> None:
     for stage in (C, B):
         s[stage].compute_at(s[D], outer)
     s[C].double_buffer()
-    with pytest.raises(lower_errors.CannotDoubleBuffer, match=r"(?s)it reads B, which an iteration of i.outer computes itself.*"
+    with pytest.raises(lower_errors.CannotComputeAhead, match=r"(?s)it reads B, which an iteration of i.outer computes itself.*"
                                                               r"fix: s\[B\].double_buffer\(\) too"):
         tw.lower(s, [A, D])
     s[B].double_buffer()
@@ -100,7 +100,7 @@ def test_only_iterations_that_follow_each_other_take_turns() -> None:
         getattr(s[C], kind)(outer)
         s[B].compute_at(s[C], outer)
         s[B].double_buffer()
-        with pytest.raises(lower_errors.CannotDoubleBuffer, match=r"do not follow each other: it is (parallel|vectorized)"):
+        with pytest.raises(lower_errors.CannotComputeAhead, match=r"do not follow each other: it is (parallel|vectorized)"):
             tw.lower(s, [A, C])
     A, B, C = chain(32)
     s = te.create_schedule(C.op)
@@ -420,7 +420,7 @@ def test_an_intrinsic_gets_pointers_to_either_half() -> None:
     text = str(tw.lower(s, args))
     assert "access_ptr(handle, B.global[k.outer, 0], 0" in text, "of two iterations, each has its half"
     s, args, _ = _gemv(8, double=True)
-    with pytest.raises(lower_errors.CannotDoubleBuffer, match="the second half would begin at byte 32"):
+    with pytest.raises(lower_errors.CannotComputeAhead, match="the second place would begin at byte 32"):
         tw.lower(s, args)
     s, args, cache = _gemv(16, double=False)
     s[cache].rolling_buffer()

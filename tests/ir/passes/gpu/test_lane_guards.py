@@ -34,3 +34,9 @@ def test_a_limit_at_a_vectors_end_speaks_of_the_first_lane(condition: str, share
 ])
 def test_a_limit_within_a_vector_stays_each_lanes_own(condition: str) -> None:
     assert "v" in guard_of(condition)
+
+
+@pytest.mark.parametrize("condition", ["uint8(t) * 4 + uint8(v) + 254 >= 2", "int8(t) * 4 + int8(v) + 126 >= 2"])
+def test_sums_that_wrap_within_a_vector_stay_each_lanes_own(condition: str) -> None:
+    """254 + 2 is 0 in 8 bits: the first two lanes of t = 0 are above the limit, the others are not."""
+    assert "v" in guard_of(condition)

@@ -1,0 +1,193 @@
+"""Stages that are computed some iterations ahead of the one that uses them, in places that take turns.
+
+    for k in 9:                           B: float32[3, 8]                                  # three places, two iterations ahead
+        B: float32[8]                     for i in 8: B[0, i] = A[i]
+        for i in 8:                 →     for i in 8: B[1, i] = A[8 + i]
+            B[i] = A[k * 8 + i]           for k in 9:
+        ... B[i] ...                          if k + 2 < 9:
+                                                  for i in 8: B[(k + 2) % 3, i] = A[(k + 2) * 8 + i]
+                                              ... B[k % 3, i] ...
+
+Where places are filled asynchronously, what is begun in an iteration is one group, and each iteration first waits until its own
+group is there: all but the last `turns` - 2 that were begun. Targets without such copies store at once, and wait for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from ...errors import user_source
+from ...ir.accesses import written_buffers
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.copies import asynchronous, commit, wait
+from ...ir.expr import BufferLoad, Expr, IntImm
+from ...ir.ops import cast, const, floormod
+from ...ir.passes.common.fresh_copy import fresh_copy
+from ...ir.passes.common.simplify import simplify_stmt
+from ...ir.pointers import pointed_to
+from ...ir.stmt import Allocate, For, If, Stmt
+from ...ir.visit import seq, substitute, walk
+from ..model.axes import outline
+from ..model.overlap import Overlap
+from ..model.stage import Stage
+from .computation import Computation
+from .errors import CannotComputeAhead
+from .extension import Extension, Place
+from .nest import Storage
+from .overlap import check_shared, moved_accesses
+from .stage_bounds import Bounds, Loop
+
+__all__ = ["Ahead"]
+
+_LINE_BYTES = 64
+"""What allocations are aligned to."""
+
+Part = tuple[Computation, Stmt]
+"""What is computed ahead, and the statement that does."""
+
+
+class Ahead(Extension):
+    """What all primitives add to lowering whose stages take turns."""
+
+    def __init__(self, storage: Storage, analyzer: Analyzer) -> None:
+        super().__init__(storage, analyzer)
+        self.ahead: dict[Place, list[Part]] = {}
+        """Statements that are computed ahead, by the loop that they are computed at."""
+
+    def plan(self, bounds: Bounds) -> None:
+        for computation in bounds.of:
+            if _overlap(computation).turns:
+                check_shared(computation)
+
+    def takes(self, bounds: Bounds, computation: Computation, statement: Stmt) -> bool:
+        parent = computation.parent
+        if parent is None or computation.in_step or not _overlap(computation).turns:
+            return False
+        if bounds.of[parent].loops[computation.place].var is None:
+            return False  # where the loop runs once, there is no next iteration
+        self.ahead.setdefault((parent, computation.place), []).append((computation, statement))
+        return True
+
+    def around(self, place: Place, loop: Loop, statement: Stmt) -> Stmt:
+        parts = self.ahead.pop(place, [])
+        return _taking_turns(loop, statement, parts, self.storage, self.analyzer) if parts else statement
+
+
+_NONE = Overlap("", "")
+
+
+def _overlap(computation: Computation) -> Overlap:
+    return computation.stage.overlap or _NONE
+
+
+def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storage, analyzer: Analyzer) -> Stmt:
+    """The loop statement `nest` over `loop`, with the statements `ahead`, which compute what an iteration uses, that many
+    iterations before it. Raises CannotComputeAhead (TW0351)."""
+    assert isinstance(nest, For) and loop.var is not None
+    owners = {storage.buffers[tensor]: computation for computation, _ in ahead for tensor in computation.op.outputs}
+    for computation, statement in ahead:
+        _check_loop(computation, loop, ahead)
+        _check_reads(computation, statement, loop, nest, owners, storage)
+    _check_alignment(loop, nest, ahead, storage)
+    var = loop.var
+    places: dict[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]] = {}
+    for computation, _ in ahead:
+        turns = const(_overlap(computation).turns, var.dtype)
+        for tensor in computation.op.outputs:
+            buffer = storage.buffers[tensor]
+            strides = (buffer.strides[0] * buffer.shape[0], *buffer.strides) if buffer.strides else ()
+            larger = storage.buffers[tensor] = replace(buffer, shape=(turns, *buffer.shape), strides=strides)
+            places[buffer] = larger, lambda indices, turns=turns: (floormod(var, turns), *indices)
+    parts = [(overlap, moved_accesses(seq(*(statement for _, statement in alike)), places, analyzer))
+             for overlap, alike in groupby(ahead, lambda part: _overlap(part[0]))]
+    waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous), default=0)
+    before: list[Stmt] = []
+    for step in range(max(overlap.turns for overlap, _ in parts) - 1):
+        begun = [_filled(overlap, fresh_copy(part, {var: const(step, var.dtype)})) for overlap, part in parts
+                 if step < overlap.turns - 1]
+        before += [simplify_stmt(If(nest.extent > step, seq(*begun)), analyzer), *([commit()] if step < waits - 1 else [])]
+    following = [If(var + (overlap.turns - 1) < cast(nest.extent, var.dtype),
+                    _filled(overlap, substitute(part, {var: var + (overlap.turns - 1)}))) for overlap, part in parts]
+    body = seq(*([wait(waits - 2)] if waits else []), *(simplify_stmt(each, analyzer) for each in following),
+               *([commit()] if waits else []), moved_accesses(nest.body, places, analyzer))
+    result = seq(*before, replace(nest, body=body))
+    for buffer, _ in places.values():
+        result = Allocate(buffer, result)
+    return result
+
+
+def _filled(overlap: Overlap, part: Stmt) -> Stmt:
+    return asynchronous(part) if overlap.asynchronous else part
+
+
+def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> None:
+    """That iterations follow each other, and that all that is waited for is waited for alike."""
+    if loop.attr.kind not in ("serial", "unrolled"):
+        kind = loop.thread or loop.attr.kind
+        raise _refused(computation.stage, loop, f"the iterations of {loop.axis.name} do not follow each other: it is {kind}",
+                       "compute it at a serial loop inside")
+    own = _overlap(computation)
+    for other, _ in ahead:
+        if own.asynchronous and _overlap(other).asynchronous and _overlap(other).turns != own.turns:
+            raise _refused(
+                computation.stage, loop, f"it takes {own.turns} turns and {other.name}, at the same loop, {_overlap(other).turns}: "
+                "what is begun in an iteration is waited for together",
+                f"s[{other.name}].pipeline({own.turns})")
+
+
+def _check_alignment(loop: Loop, nest: For, ahead: Sequence[Part], storage: Storage) -> None:
+    """Code that gets pointers was promised alignments, which the other places have too where they begin on a cache line."""
+    pointed = {target[0] for part in (nest.body, *(statement for _, statement in ahead)) for node in walk(part)
+               if (target := pointed_to(node)) is not None}
+    for computation, _ in ahead:
+        for tensor in computation.op.outputs:
+            buffer = storage.buffers[tensor]
+            size = _bytes(buffer)
+            if buffer in pointed and (size is None or size % _LINE_BYTES):
+                raise _refused(
+                    computation.stage, loop, f"code that gets a pointer to {buffer.name} relies on its alignment, and the second "
+                    f"place would begin at byte {'?' if size is None else size}",
+                    f"make the part of {buffer.name} a multiple of {_LINE_BYTES} bytes, or drop {_overlap(computation).primitive}")
+
+
+def _bytes(buffer: Buffer) -> int | None:
+    """The size of one place, where it is known."""
+    first = buffer.strides[:1] + buffer.shape[:1] if buffer.strides else buffer.shape
+    size = buffer.dtype.bytes
+    for extent in first:
+        if not isinstance(extent, IntImm):
+            return None
+        size *= extent.value
+    return size
+
+
+def _refused(stage: Stage, loop: Loop | None, reason: str, fix: str) -> CannotComputeAhead:
+    """The error for a stage that cannot be computed ahead."""
+    where = stage.attach_stage
+    return CannotComputeAhead(
+        f"cannot give stage {stage.name} a {stage.overlap} buffer", reason=reason, declared=stage.op.source, called=user_source(),
+        loops="" if loop is None or where is None else outline(where, [loop.axis]), fix=fix)
+
+
+def _check_reads(
+    computation: Computation, statement: Stmt, loop: Loop, nest: For, owners: dict[Buffer, Computation], storage: Storage,
+) -> None:
+    """What is computed ahead may read only what does not change in the loop, or is computed ahead as far and is there at once."""
+    changed, own = written_buffers(nest.body) | {*owners}, _overlap(computation)
+    inside = {node.buffer for node in walk(statement) if isinstance(node, Allocate)} | {
+        storage.buffers[tensor] for tensor in computation.op.outputs}
+    for node in walk(statement):
+        if not isinstance(node, BufferLoad) or node.buffer not in changed or node.buffer in inside:
+            continue
+        name, owner = node.buffer.name, owners.get(node.buffer)
+        if owner is not None and not _overlap(owner).asynchronous and _overlap(owner).turns == own.turns:
+            continue
+        if owner is not None:
+            raise _refused(computation.stage, loop, f"it reads {name}, which is not there that many iterations ahead",
+                           f"compute {name} at root, or inline one of the two")
+        too = not own.asynchronous and any(buffer is node.buffer for buffer in storage.buffers.values())
+        raise _refused(computation.stage, loop, f"it reads {name}, which an iteration of {loop.axis.name} computes itself",
+                       f"s[{name}].{own.primitive}() too" if too else f"compute {name} outside of the loop")

@@ -1,0 +1,23 @@
+"""How the storage of a stage outlives an iteration of the loop that it is computed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Overlap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """primitive: the one that says so; word: how errors call such storage. turns: places that take turns, which are filled so many
+    less one iterations ahead; 0 for a ring. asynchronous: whether they are filled while the loop goes on, up to a wait. strict:
+    whether it is an error where that cannot be."""
+
+    primitive: str
+    word: str
+    turns: int = 0
+    asynchronous: bool = False
+    strict: bool = True
+
+    def __str__(self) -> str:
+        return self.word

@@ -1,0 +1,78 @@
+"""pipeline: what later iterations need is on its way while this one uses its own.
+
+    for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
+        S: shared float32[8]              for i in 8: S[0, i] = A[i];      commit
+        for i in 8:                 →     for i in 8: S[1, i] = A[8 + i];  commit
+            S[i] = A[k * 8 + i]           for k in 9:
+        ... S[i] ...                          wait for all groups but the last
+                                              if k + 2 < 9:
+                                                  for i in 8: S[(k + 2) % 3, i] = A[(k + 2) * 8 + i]
+                                              commit
+                                              ... S[k % 3, i] ...
+
+On a GPU the copies are asynchronous (cp.async): they go past the registers, and memory is waited for once it has had the time of
+two iterations. Where an element is converted, or is no part of 4, 8 or 16 bytes that lie so in both memories, it is loaded and
+stored as many iterations ahead. As TVM's software_pipeline_stage.
+"""
+
+# pyright: reportUnnecessaryIsInstance=false
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from ...errors import user_source
+from ..errors import BadOverlap
+from ..lowering.ahead import Ahead
+from ..model.axes import outline
+from ..model.foreign import integer
+from ..model.methods import StagePrimitives
+from ..model.overlap import Overlap
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.stage import Stage
+from .overlap import set_overlap
+
+__all__ = ["pipeline"]
+
+MOST_STAGES = 16
+
+
+def _tries(stage: Stage) -> Iterator[Try]:
+    if not stage.op.is_given:
+        yield "3", lambda one: one.pipeline(3)
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.attached_stage()
+    if stage is None:
+        return None
+    stages = drawer.pick([2, 3, 4])
+    return f"pipeline({stages}) of {stage.name}", partial(stage.pipeline, stages)
+
+
+@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True, foreign={"stages": integer(2, MOST_STAGES)},
+           lowering=Ahead)
+def pipeline(stage: Stage, stages: int) -> None:
+    """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
+
+        for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
+            S: shared float32[8]              for i in 8: S[0, i] = A[i];      commit
+            for i in 8:                 →     for i in 8: S[1, i] = A[8 + i];  commit
+                S[i] = A[k * 8 + i]           for k in 9:
+            ... S[i] ...                          wait for all groups but the last
+                                                  if k + 2 < 9:
+                                                      for i in 8: S[(k + 2) % 3, i] = A[(k + 2) * 8 + i]
+                                                  commit
+                                                  ... S[k % 3, i] ...
+
+    Its storage is `stages` (from 2 to 16) times as large: places that take turns. On a GPU copies from global to shared memory
+    are asynchronous. Whether the loop allows that (a serial one, in which what is read does not change) is decided when the
+    schedule is lowered; all pipelines at one loop have as many stages.
+
+    Raises BadOverlap (TW0252).
+    """
+    if isinstance(stages, bool) or not isinstance(stages, int) or not 2 <= stages <= MOST_STAGES:
+        raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=f"it is to have {stages!r} stages"[:200],
+                         declared=stage.op.source, called=user_source(), loops=outline(stage),
+                         allowed=f"integers from 2 to {MOST_STAGES}", fix=f"s[{stage.name}].pipeline(3)")
+    set_overlap(stage, Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True), stages=stages)
