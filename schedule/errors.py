@@ -209,6 +209,12 @@ class BadSkew(ScheduleError):
     code = "TW0225"
 
 
+class CannotComputeWith(ScheduleError):
+    """Two stages that cannot be computed in the same loops."""
+
+    code = "TW0229"
+
+
 class NoSuchPrimitive(ScheduleError, AttributeError):
     """A name that a schedule or a stage does not have."""
 

@@ -25,7 +25,7 @@ NO_LOOPS = {
     "TW0201": "there is no stage", "TW0210": "the whole stage, not a loop", "TW0216": "a tensor, not a loop",
     "TW0219": "tensors, not loops", "TW0220": "tensors, not loops", "TW0223": "records", "TW0224": "nothing is scheduled yet",
     "TW0226": "the loops by name, in both orders", "TW0227": "the name that was asked for",
-    "TW0228": "a rule, not a loop",
+    "TW0228": "a rule, not a loop", "TW0229": "the loops that there are",
     "TW0240": "the argument, not the loop", "TW0282": "the whole stage, not a loop", "TW0241": "records",
     "TW0202": "the loops that there are: the axis is none of them", "TW0222": "the loops that there are",
     "TW0215": "the loops that there are", "TW0218": "the stage's loops: the condition names no loop",

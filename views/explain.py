@@ -147,8 +147,8 @@ def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, f
 
 def _place(stage: Stage) -> str:
     parent, axis = stage.attach_stage, stage.attach_axis
-    if stage.attach_type == "at" and parent is not None and axis is not None:
-        return f"computed at '{axis.name}' of {parent.name}"
+    if parent is not None and axis is not None:
+        return f"computed {stage.attach_type} '{axis.name}' of {parent.name}"
     return "computed at root" + (", an output" if stage.is_output else "")
 
 

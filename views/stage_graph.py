@@ -81,14 +81,14 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
                 source = boxes[tensor.op]
                 graph.reads.append((_curve(source, box), numbers[source.stage], numbers[box.stage]))
         parent, axis = box.stage.attach_stage, box.stage.attach_axis
-        if box.stage.attach_type == "at" and parent is not None and axis is not None and parent.op in boxes:
+        if parent is not None and axis is not None and parent.op in boxes:
             onto = boxes[parent.op]
             if onto.layer - box.layer > 1:  # below what stands between
                 graph.height += _LANE
                 path = _way_below(box, onto, axis, graph.height - _MARGIN)
             else:
                 path = _hook(box, onto, axis)
-            graph.attached.append((path, f"{box.name} at {axis.name} of {parent.name}"))
+            graph.attached.append((path, f"{box.name} {box.stage.attach_type} {axis.name} of {parent.name}"))
     return graph
 
 

@@ -22,6 +22,7 @@ from ..model.attributes import IterAttr
 from ..model.relations import Rebase, pass_down_range, pass_up_value, spread_down, spread_up
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
+from .shared_loops import SharedLoops, check_extent
 from .spans import axis_spans, of_fused, relaxed_over, root_spans
 from .stage_bounds import Bounds, Loop, StageBounds, default_scope, thread_rank
 
@@ -33,6 +34,7 @@ _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
     """The bounds of everything that is computed. `analyzer` learns the range of every loop variable."""
     bounds = Bounds(dataflow, analyzer, {})
+    shared: SharedLoops = {}
     for computation in reversed(dataflow.computations):
         parent = computation.parent
         enclosing: tuple[Loop, ...] = ()
@@ -42,7 +44,7 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
         home = computation.home
         scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
         region, circular = _region(bounds, computation, enclosing, scope)
-        stage_bounds = bounds.of[computation] = _stage_bounds(computation, region, circular, enclosing, scope, analyzer)
+        stage_bounds = bounds.of[computation] = _stage_bounds(computation, region, circular, enclosing, scope, shared, analyzer)
         stage_bounds.parts = {axis: bounds.of[scan].ranges[dim] for axis, (scan, dim) in computation.parts.items()
                        if _inside(computation, scan)}
     return bounds
@@ -257,7 +259,7 @@ def _shared_over(loop: Loop, scope: str) -> bool:
 
 def _stage_bounds(
     computation: Computation, region: dict[IterVar, Range], circular: set[IterVar], enclosing: tuple[Loop, ...], scope: str,
-    analyzer: Analyzer,
+    shared: SharedLoops, analyzer: Analyzer,
 ) -> StageBounds:
     stage, op = computation.stage, computation.op
     roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
@@ -269,35 +271,47 @@ def _stage_bounds(
     bounds = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
     bounds.circular = {axis: IterVar(axis.name, axis.dtype) for axis in circular}
     bounds.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
-    bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}
+    bound = {axis: True for place, axis in enumerate(stage.leaf_iter_vars) if computation.attr(place).bind_thread is not None}
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
-    _derive(bounds, keeps_factor, analyzer)
+    _derive(bounds, keeps_factor, shared, analyzer)
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
         bounds.ranges[axis] = domains[axis] = _in_loops(domains[axis], bounds.values)
-        _derive(bounds, keeps_factor, analyzer)
+        _derive(bounds, keeps_factor, shared, analyzer)
     bounds.storage = {axis: _storage_extent(within, domains[axis], enclosing, analyzer) for axis, within in region.items()}
     return bounds
 
 
-def _derive(bounds: StageBounds, keeps_factor: Mapping[IterVar, bool], analyzer: Analyzer) -> None:
+def _derive(bounds: StageBounds, keeps_factor: Mapping[IterVar, bool], shared: SharedLoops, analyzer: Analyzer) -> None:
     """Pass the ranges known so far down, make loops of the leaves that have got one, and pass their values up."""
     stage, loop_of = bounds.computation.stage, {loop.axis: loop for loop in bounds.loops}
     bounds.ranges.update(pass_down_range(stage.relations, bounds.ranges, keeps_factor))
-    loops = [loop_of.get(axis) or _loop(stage, axis, bounds.ranges[axis].extent, analyzer)
-             for axis in stage.leaf_iter_vars if axis in bounds.ranges]
+    loops = [loop_of.get(axis) or _loop(bounds.computation, place, bounds.ranges[axis].extent, shared, analyzer)
+             for place, axis in enumerate(stage.leaf_iter_vars) if axis in bounds.ranges]
     bounds.loops = tuple(loops)
     bounds.offsets = pass_up_value(stage.relations, bounds.from_zero, {loop.axis: loop.value for loop in loops})
 
 
-def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop:
-    attr = stage.attr(axis)
+def _loop(computation: Computation, place: int, extent: Expr, shared: SharedLoops, analyzer: Analyzer) -> Loop:
+    """The loop at a place among the leaves; where stages share it, all of theirs have one variable."""
+    stage, attr = computation.stage, computation.attr(place)
+    axis, is_shared = stage.leaf_iter_vars[place], place < computation.shared
+    leader = computation.leader if is_shared and computation.leader is not None else computation
     extent = extent if isinstance(extent, IntImm) else analyzer.simplify(extent)
+    twin = shared.get((leader, place)) if is_shared else None
+    if twin is not None:
+        check_extent(computation, axis, extent, twin, analyzer)
+        return Loop(axis, stage, extent, attr, twin.var, cast(twin.value, axis.dtype))
+    named = leader.stage.leaf_iter_vars[place]
     if is_const(extent, 1) and attr.bind_thread is None and not (attr.pragmas or attr.notes):
-        return Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
-    var = Var(axis.name, axis.dtype)
-    within = (0, None) if reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype))
-    analyzer.bind(var, within)
-    return Loop(axis, stage, extent, attr, var, var)
+        loop = Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
+    else:
+        var = Var(named.name, named.dtype)
+        within = (0, None) if reads_memory(extent) else Range(const(0, named.dtype), cast(extent, named.dtype))
+        analyzer.bind(var, within)
+        loop = Loop(axis, stage, extent, attr, var, cast(var, axis.dtype))
+    if is_shared:
+        shared[leader, place] = loop
+    return loop
 
 
 def plain_loop(stage: Stage, axis: IterVar, extent: Expr) -> Loop:

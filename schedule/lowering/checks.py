@@ -8,6 +8,7 @@ from ...ir.expr import Expr, IntImm
 from ..model.axes import outline
 from .computation import Computation
 from .errors import InitReadsUnrealised, NestedParallelLoops, ThreadExtentsDiffer, VectorExtentNotConstant
+from .shared_loops import check_shared_loops
 from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["check_loops"]
@@ -21,6 +22,8 @@ def check_loops(bounds: Bounds) -> None:
         stage_bounds = bounds.of[computation]
         outermost = computation.path()[-1]
         _check_early_reads(bounds, stage_bounds)
+        if computation.leader is not None:
+            check_shared_loops(stage_bounds, bounds.of[computation.leader])
         for loop in stage_bounds.loops:
             if loop.var is None:
                 continue

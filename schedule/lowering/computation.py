@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ...ir.expr import Expr, IterVar, Range, Reduce
 from ...te.operation import Operation
 from ...te.tensor import Tensor
+from ..model.attributes import IterAttr
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 
@@ -34,6 +35,12 @@ class Computation:
     """Whether all of it is computed, whatever is read of it."""
     parent: Computation | None = None
     place: int = -1
+    leader: Computation | None = None
+    """The computation in whose loops it is computed, where it was told to be computed with another."""
+    shared: int = 0
+    """How many of its loops, the outermost, are the leader's too; of a leader how many are those of any other."""
+    followers: list[Computation] = field(default_factory=list["Computation"])
+    """Those that it is the leader of, in the order in which they stand in its loops."""
     reads: dict[Tensor, list[tuple[Expr, ...]]] = field(default_factory=dict[Tensor, list[tuple[Expr, ...]]])
     """The indices at which it reads each tensor."""
     early_reads: dict[Tensor, None] = field(default_factory=dict[Tensor, None])
@@ -63,6 +70,11 @@ class Computation:
     def in_step(self) -> bool:
         """Whether it stands in a step of a scan, or before the first, without being computed at a loop of it."""
         return self.parent is not None and not 0 <= self.place < len(self.parent.stage.leaf_iter_vars)
+
+    def attr(self, place: int) -> IterAttr:
+        """What is noted about the loop at a place among the leaves: where it is shared, about the leader's."""
+        stage = self.leader.stage if self.leader is not None and place < self.shared else self.stage
+        return stage.attr(stage.leaf_iter_vars[place])
 
     def path(self) -> list[Computation]:
         """The computations that it lies in, itself first, outwards."""

@@ -22,6 +22,7 @@ from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, Inlined
 from .inside import Judgement, guarded, in_order
 from .kinds import kind_of
 from .scan import check_states
+from .shared_loops import children_first, follow
 
 __all__ = ["analyse", "scan_states"]
 
@@ -64,9 +65,12 @@ def scan_states(schedule: Schedule) -> set[Tensor]:
 
 
 def _check_output(stage: Stage) -> None:
-    if stage.attach_type == "root":
+    leader = stage.attach_stage if stage.attach_type == "with" else None
+    if stage.attach_type == "root" or leader is not None and leader.attach_type == "root":
         return
-    how = "inlined" if stage.attach_type != "at" else f"computed at a loop of {getattr(stage.attach_stage, 'name', '?')}"
+    where = getattr(stage.attach_stage, "name", "?")
+    how = {"at": f"computed at a loop of {where}", "with": f"computed with {where}, which is not at root"}.get(
+        stage.attach_type, "inlined")
     raise OutputNotAtRoot(
         f"cannot lower: the output {stage.name} is {how}", declared=stage.op.source, called=user_source(),
         reason=f"{stage.name} is an output of the schedule, so all of it must be computed, once",
@@ -150,11 +154,17 @@ def _attach(dataflow: Dataflow) -> None:
         stage = computation.stage
         if stage.attach_type == "at":
             computation.parent, computation.place = _attach_point(dataflow, computation)
+        elif stage.attach_type == "with":
+            follow(computation, *_attach_point(dataflow, computation))
     for computation in reversed(dataflow.computations):
         kind_of(computation.op).place(dataflow, computation)
+    for computation in dataflow.computations:
+        if computation.leader is not None:
+            computation.parent, computation.place = computation.leader.parent, computation.leader.place
     check_states(dataflow)
     for computation in dataflow.computations:
         _check_no_cycle(computation)
+    dataflow.computations = children_first(dataflow.computations, dataflow.consumers)
     for computation in dataflow.computations:
         if computation.parent is not None:
             for consumer in dataflow.consumers.get(computation.op, ()):
@@ -164,7 +174,7 @@ def _attach(dataflow: Dataflow) -> None:
 def _attach_point(dataflow: Dataflow, computation: Computation) -> tuple[Computation, int]:
     stage, onto, axis = computation.stage, computation.stage.attach_stage, computation.stage.attach_axis
     assert onto is not None and axis is not None, "an attached stage without attach point"
-    headline = f"cannot compute {stage.name} at '{axis.name}' of {onto.name}"
+    headline = f"cannot compute {stage.name} {stage.attach_type} '{axis.name}' of {onto.name}"
     parent = dataflow.by_op.get(onto.op)
     if parent is None:
         how = "is inlined" if onto.attach_type in ("inline", "inlined") else "is not computed"
@@ -200,7 +210,7 @@ def _check_under(computation: Computation, consumer: Computation) -> None:
     if parent is consumer:
         return
     for at, outer in enumerate(path):
-        if outer is parent and path[at - 1].place >= place:
+        if outer is parent and path[at - 1].place >= place or outer.leader is parent and outer.shared > place:
             return
     axis = parent.stage.leaf_iter_vars[max(min(place, len(parent.stage.leaf_iter_vars) - 1), 0)]
     outside = f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or " if parent.stage.reads(consumer.stage) else ""

@@ -47,6 +47,12 @@ class OutputNotAtRoot(LoweringError):
     code = "TW0336"
 
 
+class LoopsNotShared(LoweringError):
+    """Stages that are to be computed in the same loops, and cannot be: their loops differ, or something stands between them."""
+
+    code = "TW0342"
+
+
 class VectorExtentNotConstant(LoweringError):
     """A vectorized loop whose extent is not a constant."""
 

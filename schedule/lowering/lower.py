@@ -35,6 +35,7 @@ from .extension import Extension
 from .inside import judge
 from .kinds import kind_of
 from .nest import Nest, Storage
+from .shared_loops import Parts, in_building_order, in_dependence_order
 from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Lowered", "lower", "lower_whole"]
@@ -89,6 +90,8 @@ class _Lowering:
         self.analyzer = Analyzer()
         self.storage = Storage()
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
+        self.parts: dict[Computation, Parts] = {}
+        """What is computed with another, until that is built."""
         self.extensions = [extension(self.storage, self.analyzer) for extension in lowerings() if issubclass(extension, Extension)]
         self.storage.strides = self._strides
         self.bounds: dict[Computation, StageBounds] = {}
@@ -116,7 +119,7 @@ class _Lowering:
             self._share(bounds.of[computation])
         for computation in dataflow.computations:
             self._place(bounds.of[computation])
-        for computation in dataflow.computations:
+        for computation in in_building_order(dataflow.computations):
             self._build(bounds, computation)
         body = name_large_values(seq(*judgement.checks, self._with_pending(None, -1, None)))
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
@@ -174,10 +177,13 @@ class _Lowering:
 
     def _build(self, bounds: Bounds, computation: Computation) -> None:
         places = {loop: at for at, loop in enumerate(bounds.of[computation].loops)}
+        joined = [self.parts.pop(follower) for follower in computation.followers]
 
         def wrap(loop: Loop | int, body: Stmt) -> Stmt:
             if isinstance(loop, int):
                 return self._with_pending(computation, loop, body)
+            for parts in reversed(joined):
+                body = parts.within(places[loop], body)
             body = self._with_pending(computation, places[loop], body)
             first = [] if loop.var is None else [stmt for extension in self.extensions for stmt in extension.begin(nest, loop)]
             return seq(*first, body) if first else body
@@ -189,7 +195,11 @@ class _Lowering:
 
         nest = Nest(bounds, bounds.of[computation], self.storage, wrap, around)
         statement = self._by_first(bounds.of[computation], kind_of(computation.op).nest(nest))
-        if not any(extension.takes(bounds, computation, statement) for extension in self.extensions):
+        for parts in reversed(joined):
+            statement = parts.around(statement)
+        if computation.leader is not None:
+            self.parts[computation] = Parts(bounds.of[computation], statement)
+        elif not any(extension.takes(bounds, computation, statement) for extension in self.extensions):
             self.pending.setdefault((computation.parent, computation.place), []).append((computation, statement))
 
     def _strides(self, stage: Stage, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -211,13 +221,14 @@ class _Lowering:
 
     def _with_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
         """The stages computed at a loop (or at root), producers first, then `body`; each allocated around what follows."""
-        for computation, statement in reversed(self.pending.pop((parent, place), [])):
+        for leader, statement in reversed(in_dependence_order(self.pending.pop((parent, place), []), self.bounds)):
             body = seq(statement, body)
-            if any(extension.allocates(computation) for extension in self.extensions):
-                continue
-            own = [self.storage.buffers[tensor] for tensor in computation.op.outputs
-                   if tensor not in self.arguments.buffers and tensor not in self.shared]
-            body = kind_of(computation.op).allocated(self.bounds[computation], own, body, self.analyzer)
+            for computation in (leader, *leader.followers):
+                if any(extension.allocates(computation) for extension in self.extensions):
+                    continue
+                own = [self.storage.buffers[tensor] for tensor in computation.op.outputs
+                       if tensor not in self.arguments.buffers and tensor not in self.shared]
+                body = kind_of(computation.op).allocated(self.bounds[computation], own, body, self.analyzer)
         return body if body is not None else seq()
 
 

@@ -52,9 +52,9 @@ def _unfinished(schedule: Schedule, problem: LoweringError) -> str:
 
 
 def _stage_text(stage: Stage) -> str:
-    where = {"at": "", "inline": ", inlined", "inlined": ", inlined", "root": ""}[stage.attach_type]
-    if stage.attach_type == "at" and stage.attach_stage is not None and stage.attach_axis is not None:
-        where = f", computed at {stage.attach_axis.name} of {stage.attach_stage.name}"
+    where = ", inlined" if stage.attach_type in ("inline", "inlined") else ""
+    if stage.attach_stage is not None and stage.attach_axis is not None:
+        where = f", computed {stage.attach_type} {stage.attach_axis.name} of {stage.attach_stage.name}"
     loops = outline(stage) if stage.attach_type not in ("inline", "inlined") else ""
     lines = [f"stage {stage.name}{where}" + (":" if loops else "")]
     return "\n".join(lines + ["  " + line for line in loops.splitlines()])

@@ -15,7 +15,7 @@ __all__ = ["IMPORTS", "IMPORT_C", "IMPORT_LLVM", "SKIP", "AttachType", "AxisKind
 AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread", "tensorized"]
 """How the loop runs; never what it means."""
 
-AttachType = Literal["root", "at", "inline", "inlined"]
+AttachType = Literal["root", "at", "with", "inline", "inlined"]
 """Where a stage is computed: before its consumers (root), at a loop of another stage (at), within the expressions of
 its consumers (inline: asked for; inlined: done, by normalize())."""
 

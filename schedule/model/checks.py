@@ -54,7 +54,7 @@ def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
 
 def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
     """The innermost parallel loop of other stages that the stage is computed in, with its stage."""
-    while stage.attach_type == "at" and stage.attach_stage is not None:
+    while stage.attach_type in ("at", "with") and stage.attach_stage is not None:
         at, stage = stage.attach_axis, stage.attach_stage
         innermost = None
         for axis in stage.leaf_iter_vars:

@@ -228,6 +228,27 @@ class StagePrimitives:
         Of a member of a group, that is the root of the group.
         """
 
+    def compute_with(self, other: Stage, axis: IterVar) -> None:
+        """Compute the stage in the loops of another, from the outermost to `axis`, so that what both read is read once.
+
+            for i in 64:                           for i in 64:                          # s[C].compute_with(s[B], k)
+                B[i] = 0                               C[i] = 0
+                for k in 32: B[i] += A[i, k]           B[i] = 0
+            for i in 64:                       →       for k in 32:
+                C[i] = 0                                   B[i] += A[i, k]
+                for k in 32: C[i] += A[i, k] ** 2          C[i] += A[i, k] ** 2
+
+        other: a stage, s[B]; neither may read the other, directly or through other stages. axis: a loop of it; where that is split
+        later, it is the inner one, where it is fused, the fused one. The stage is computed wherever `other` is, after it in each
+        iteration; its own loops in these places become the shared ones. They run as those of `other` do (in parallel, in lanes, on
+        threads) and equally often, which is looked at when the schedule is lowered (LoopsNotShared, TW0342): where extents differ,
+        split both by one factor, and what is left over is guarded. Stages that both read can be computed at a shared loop of
+        `other`. No bit of any result changes.
+
+        Raises CannotComputeWith (TW0229), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), AnnotationWouldBeLost (TW0213),
+        WrongArgument (TW0222).
+        """
+
     def double_buffer(self) -> None:
         """Compute what an iteration of the loop that it is computed at needs one iteration ahead.
 

@@ -163,7 +163,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     def computed_at(self, stage: Stage) -> list[Stage]:
         """The stages that are computed at a loop of `stage`, by themselves or with their groups."""
         if any(isinstance(member, Group) for member in stage.placed):
-            return [other for other in self.stages if other.attach_type == "at" and other.attach_stage is stage]
+            return [other for other in self.stages if other.attach_type in ("at", "with") and other.attach_stage is stage]
         return self.in_order(member for member in stage.placed if isinstance(member, Stage))
 
     @property

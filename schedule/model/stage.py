@@ -38,8 +38,8 @@ class Stage(StagePrimitives):
     origin_op: what it was declared as.
     all_iter_vars: root axes (op.axis, then op.reduce_axis), then derived ones in the order they were made.
     leaf_iter_vars: the loops, outermost first. relations: how axes derive, in the order they were made.
-    iter_var_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "inline" or "inlined".
-    scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
+    iter_var_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "with", "inline" or
+    "inlined". scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
     s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
     computed at; None where it does not.
     readers: the stages that read a result of it. placed: the stages and groups that were told to be computed at a loop of it.
@@ -89,18 +89,18 @@ class Stage(StagePrimitives):
 
     @property
     def attach_type(self) -> AttachType:
-        """"root", "at", "inline" or "inlined"."""
+        """"root", "at", "with" (in loops that are another stage's too), "inline" or "inlined"."""
         return self.placement.type
 
     @property
     def attach_stage(self) -> Stage | None:
-        """The stage at whose loop it is computed."""
+        """The stage at whose loop it is computed, or in whose loops."""
         return self.placement.stage
 
     @property
     def attach_axis(self) -> IterVar | None:
-        """The loop of attach_stage that it is computed at. Where the axis that was given has been split since, that is
-        the inner one; where it was fused, the fused one."""
+        """The loop of attach_stage that it is computed at, or the innermost that it shares. Where the axis that was given has
+        been split since, that is the inner one; where it was fused, the fused one."""
         return self.placement.loop
 
     # Its operation

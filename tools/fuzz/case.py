@@ -39,7 +39,7 @@ def label_of(program: Program, op: Any) -> tuple[str, str]:
     program; what stands around a script, or is in a dtype that the program itself has not, by what it does too. An argmax is of
     its values."""
     dtype = str((op.outputs[-1] if program.name == "argmax" else op.output(0)).dtype)
-    own = op.kind == program.name if program.name in ("hybrid", "extern") else program.name not in ("chain", "large")
+    own = op.kind == program.name if program.name in ("hybrid", "extern") else program.name not in ("chain", "large", "siblings")
     if own and (op.kind != "compute" or dtype in OPERATIONS[program.name]):
         return program.name, dtype
     return op.body[0].combiner.name if op.reduce_axis else "elementwise", dtype

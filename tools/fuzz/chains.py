@@ -1,4 +1,4 @@
-"""Chains of stages, each elementwise or a reduction, of drawn expressions."""
+"""Chains of stages, each elementwise or a reduction, of drawn expressions; and such stages that stand side by side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .expressions import Context, cast, const, draw_read, draw_term
 from .program import Draw, Program, grids, spread, terms, values
 from .terms import DTYPES, EPSILON, EXACT, FLOATS, INTEGERS, Size, Source, Term, as_arrays, as_tensors
 
-__all__ = ["IDENTITY", "REDUCERS", "draw_chain", "fold"]
+__all__ = ["IDENTITY", "REDUCERS", "draw_chain", "draw_siblings", "fold"]
 
 
 def elementwise_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...], dtype: str, smooth: bool) -> Source:
@@ -133,3 +133,24 @@ def draw_chain(choices: Choices) -> Program:
     draw.program.result(stages[-1].tensor, stages[-1].array)
     tolerance = 256 * worst * max(EPSILON[dtype] for dtype in dtypes) if smooth else 0.0
     return draw.finish(tolerance)
+
+
+def draw_siblings(choices: Choices) -> Program:
+    """Two to four stages that read the same inputs and not each other, over the same axes; and perhaps one that does."""
+    draw = Draw(choices, "siblings")
+    shape = draw.shape(draw.number(1, 3), 512, 0.5 if draw.chance(0.2) else 0.0)
+    dtypes = [draw.pick([*INTEGERS, *FLOATS, "float32", "int32"]) for _ in range(2)]
+    inputs = [draw.source(shape, dtype) for dtype in dtypes]
+    reduced = shape[draw.number(0, len(shape)):]
+    kept = shape[:len(shape) - len(reduced)]
+    stages: list[Source] = []
+    for _ in range(draw.number(2, 4)):
+        dtype = draw.pick(dtypes)
+        stages.append(reduction_stage(draw, inputs, kept, reduced, dtype, False) if reduced and draw.chance(0.7) else
+                      elementwise_stage(draw, inputs, shape, dtype, False))
+    if draw.chance(0.3):
+        stages.append(elementwise_stage(draw, [*inputs, *stages[:2]], shape, draw.pick(dtypes), False))
+        stages = stages[2 if draw.chance(0.5) else 0:]
+    for stage in stages:
+        draw.program.result(stage.tensor, stage.array)
+    return draw.finish()

@@ -27,7 +27,7 @@ def begin(choices: Choices, s: Any) -> None:
 def finish(choices: Choices, s: Any) -> None:
     """After them: what still stands at the root without threads gets some."""
     for stage in reversed(_computed(s)):
-        if stage.attach_type in ("inline", "inlined", "at"):
+        if stage.attach_type in ("inline", "inlined", "at", "with"):
             continue
         if stage.scope in ("shared", "local"):
             readers = [other for other in s.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]

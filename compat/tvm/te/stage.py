@@ -20,7 +20,7 @@ from ..tir import IterVar as Kinds
 
 __all__ = ["Group", "Schedule", "Stage", "create_schedule"]
 
-_NUMBERS = {"root": 1, "inline": 2, "inlined": 3, "at": 4}
+_NUMBERS = {"root": 1, "inline": 2, "inlined": 3, "at": 4, "with": 4}
 _ITER_TYPES: dict[str, int] = {"serial": Kinds.DataPar, "thread": Kinds.ThreadIndex, "unrolled": Kinds.Unrolled,
                                "vectorized": Kinds.Vectorized, "parallel": Kinds.Parallelized, "tensorized": Kinds.Tensorized}
 
