@@ -43,14 +43,22 @@ def add_commands(commands: Any) -> None:
                           help="in the library, or in net.weights beside it")
     compiled.add_argument("--threads", choices=("openmp", "none", "hook"), default="openmp", help="how parallel loops run")
     compiled.add_argument("--fast-math", action="store_true", help="floats may be reassociated and divided by reciprocals")
+    compiled.add_argument("--bucket", action="append", metavar="N=SIZE,...", type=_bucket, help=(
+        "sizes of symbols that get code of their own in the library, as n=1 or h=224,w=224; may be given several times"))
     compiled.set_defaults(command=_compile)
+
+
+def _bucket(text: str) -> dict[str, int]:
+    """Sizes by the names of symbols. Raises ValueError."""
+    return {name.strip(): int(size) for name, _, size in (part.partition("=") for part in text.split(","))}
 
 
 def _compile(options: argparse.Namespace) -> int:
     g = _read(options.model)
     if options.passes:
         g = g.transform(*options.passes.split(","))
-    written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math)
+    written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math,
+                       buckets=options.bucket)
     print("\n".join(f"{path}: {path.stat().st_size} bytes" for path in written))
     return 0
 

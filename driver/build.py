@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
+from ..codegen.errors import ArgumentNotBuildable
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import user_source
@@ -36,7 +37,7 @@ class BuildsItself(Protocol[T_co]):
     """What stands above and is built of kernels: a graph."""
 
     def built(self, target: str | Target, tuned: str | PathLike[str] | Database | None, options: BuildOptions, exact: bool,
-              ) -> T_co: ...
+              buckets: Sequence[Mapping[str, int | Sequence[int]]] | None) -> T_co: ...
 
 
 @overload
@@ -44,6 +45,7 @@ def build(
     what: BuildsItself[T_co], args: None = None, target: str | Target = "llvm", name: str = "main",
     tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
     fp_contract: bool = False, exact: bool = False, calibration: Literal["kept"] | None = "kept",
+    buckets: Sequence[Mapping[str, int | Sequence[int]]] | None = None,
 ) -> T_co: ...
 @overload
 def build(
@@ -63,7 +65,7 @@ def build(
     what: BuildsItself[Any] | Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None,
     target: str | Target = "llvm", name: str = "main", tuned: str | PathLike[str] | Database | None = None,
     bounds_check: bool = False, fast_math: bool = False, fp_contract: bool = False, exact: bool = False,
-    calibration: Literal["kept"] | None = "kept",
+    calibration: Literal["kept"] | None = "kept", buckets: Sequence[Mapping[str, int | Sequence[int]]] | None = None,
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
@@ -79,6 +81,8 @@ def build(
     exact: schedules that are chosen here keep the declared order of sums, so that results have the bits of the program without
     a schedule; one that is given and does not is refused. calibration: None schedules as for any machine with this processor,
     whatever `tilewright doctor --calibrate` measured of this one (the target's flag -uncalibrated, which holds for graphs too).
+    buckets: of a graph whose shapes have symbols, sizes that get code of their own, `[{"n": 1}, {"n": range(2, 9)}]`: one native
+    function then takes every size, and chooses; without it, code is made when a size is first met.
     The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
 
     Raises ArgumentNotBuildable (TW0420) for what is none of these, and NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
@@ -89,7 +93,10 @@ def build(
     """
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
     if hasattr(type(what), "built"):
-        return cast("BuildsItself[Any]", what).built(calibrated(target, calibration), tuned, options, exact)
+        return cast("BuildsItself[Any]", what).built(calibrated(target, calibration), tuned, options, exact, buckets)
+    if buckets is not None:
+        raise ArgumentNotBuildable("buckets are sizes of a graph's symbols", reason=f"what is built is a {type(what).__name__}",
+                                   called=user_source(), fix="leave out buckets; te.var extents take any size")
     chosen = calibrated(target, calibration)
     return build_with_options(cast("Buildable | Mapping[str, Buildable]", what), args, chosen, name, options, tuned, exact)
 

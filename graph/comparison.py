@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .joins import joined
 from .node import Node, Parts
+from .plan import Plan
 from .program import Program
 from .reference import run_node
 from .rewrite import with_results, without_dead
@@ -47,22 +48,22 @@ def first_difference(
     g: Parts, given: Mapping[str, NDArray[Any]], build: Callable[[Parts], Program],
     run: Callable[[Program, Sequence[Any], Sequence[Any]], None],
 ) -> Comparison:
-    """The first node of a graph of known sizes that differs: each kernel's values are compared with what the reference makes of
+    """The first node of a graph that differs: each kernel's values are compared with what the reference makes of
     the values that the kernel read."""
-    plan = build(g).plan
+    plan = Plan.of(g)
     watched = [*(name for step in plan.steps for name in step.outputs), *(whole for whole, _ in joined(plan.graph).values())]
     whole = without_dead(with_results(g, {name: name for name in watched if name in g.types}))
-    types = whole.types
-    results = {name: np.empty([int(extent) for extent in types[value].shape], array_dtype(types[value].dtype))
-               for name, value in whole.results.items()}
     program = build(whole)
+    sizes, types = program.sizes, whole.types
+    results = {name: np.empty(cast("tuple[int, ...]", types[value].at(sizes).shape), array_dtype(types[value].dtype))
+               for name, value in whole.results.items()}
     run(program, [np.ascontiguousarray(array).reshape(array.shape) for array in given.values()], list(results.values()))
     values = {**g.params, **given, **{whole.results[name]: array for name, array in results.items()}}
     worst = 0.0
     for step in program.plan.steps:
         local = dict(values)
         for node in step.nodes:
-            outputs = run_node(node, [local[name] if name else None for name in node.inputs], {})
+            outputs = run_node(node, [local[name] if name else None for name in node.inputs], sizes)
             local.update(zip(node.outputs, outputs, strict=True))
         for name in step.outputs:
             error = difference(values[name], local[name])

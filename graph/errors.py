@@ -53,6 +53,12 @@ class TargetTakesNoGraph(GraphError):
     code = "TW0908"
 
 
+class BadBuckets(GraphError):
+    """Sizes that were named for code of their own, and that the graph's symbols do not have."""
+
+    code = "TW0909"
+
+
 class ModelPackageMissing(GraphError):
     """A model whose format needs a package that is not installed."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
 from ..codegen.abi.straight_line import StraightLine
@@ -20,14 +21,13 @@ from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linked import Part, export_linked
 from ..errors import user_source
+from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime.signature import Signature
 from .arena import ALIGNMENT
 from .errors import ModelNotExportable
-from .flow import functions_of
 from .node import Parts
-from .plan import Plan, weights_size
-from .weights import Weights
+from .variants import Buckets, Laid, Variants, weights_size
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -39,36 +39,36 @@ WeightsIn = Literal["embed", "file"]
 
 def export_graph(
     g: Parts, path: str | PathLike[str], weights: WeightsIn, threads: str, target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None, exact: bool,
+    tuned: str | PathLike[str] | Database | None, exact: bool, buckets: Buckets | None = None,
 ) -> list[Path]:
     """Writes the library, NAME.h and NAME.json, and NAME.weights where the parameters are in a file; returns where.
 
-    Raises ModelNotExportable (TW0915), and what Kernel.export raises.
+    Raises ModelNotExportable (TW0915), BadBuckets (TW0909), and what Kernel.export raises.
     """
-    if g.symbols and any(node.bodies for node in g.nodes):
+    variants = Variants.of(g, buckets)
+    if not variants.each:
         raise ModelNotExportable(
             f"graph {g.name} cannot be exported as it is", called=user_source(),
             reason=f"it branches or loops, which takes known sizes, and has the symbols {', '.join(g.symbols)}",
-            fix='give the sizes when the model is read: tw.graph.from_onnx(path, shapes={"x": (1, 3, 224, 224)})')
+            fix='name them: buckets=[{"n": 1}, {"n": 8}], or tw.graph.from_onnx(path, shapes={"x": (1, 3, 224, 224)})')
     if weights not in ("embed", "file"):
         raise ModelNotExportable(f"cannot export with weights={weights!r}", called=user_source(),
                                  allowed='"embed": in the library; "file": in a file beside it', fix='weights="file"')
-    plan = Plan.of(g)
     stem = Path(path).stem.removeprefix("lib") or Path(path).stem
     name = library_identifier(stem)
-    made: list[tuple[Weights, dict[str, int] | None]] = []
+    made: list[tuple[Laid, dict[str, int] | None]] = []
 
     def caller(parts: Mapping[str, Part]) -> Function:
-        held = plan.weights(parts, {})
-        places = _places(held) if weights == "file" and held.held else None
-        made.append((held, places))
-        return plan.main(plan.layout(parts), held, places)
+        laid = variants.laid(parts, {})
+        made.append((laid, _places(laid.held) if weights == "file" and laid.held else None))
+        return variants.main(*made[0])
 
-    exporter = export_linked(plan.kernels(), functions_of(plan), caller, target, options, tuned, exact, plan.over)
-    (held, places), = made
-    digest = _digest(held)
-    extra = Companion() if places is None else weights_companion(name, plan.weights_name, weights_size(held, places), digest)
-    written = list(exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, plan)))
+    exporter = export_linked(variants.kernels(), variants.functions(), caller, target, options, tuned, exact, variants.over)
+    (laid, places), = made
+    held, digest = laid.held, _digest(laid.held)
+    extra = Companion() if places is None else \
+        weights_companion(name, variants.whole.weights_name, weights_size(held, places), digest)
+    written = list(exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants)))
     if places is not None:
         beside = Path(path).with_name(f"{stem}.weights")
         write_stream(beside, _contents(held, places, digest))
@@ -76,16 +76,18 @@ def export_graph(
     return written
 
 
-def _with_arena(companion: Companion, name: str, signature: Signature, plan: Plan) -> Companion:
+def _with_arena(companion: Companion, name: str, signature: Signature, variants: Variants) -> Companion:
     """With the function that says how large the arena is."""
+    arena = variants.whole.arguments[-1]
     beyond = "; -1 where it would be\n * more than there can be" if signature.symbols else ""
     asked, count = f"{name}_arena_bytes", len(signature.symbols)
+    sizes = ", ".join(parameter_names(signature)[:count])
     about = (f"/* The bytes of the memory, aligned to {ALIGNMENT}, that a call works in and that nobody else uses meanwhile: its\n"
-             f" * argument `{plan.arena_name}`. What is in it before does not matter, and nothing else is allocated{beyond}. */\n"
+             f" * argument `{arena}`. What is in it before does not matter, and nothing else is allocated{beyond}. */\n"
              f"int64_t {asked}({', '.join(f'int64_t {each}' for each in parameter_names(signature)[:count]) or 'void'});\n")
     text = StraightLine()
     known = {each.name: f"%n{at}" for at, each in enumerate(signature.symbols)}
-    size, = next(param.shape for _, param in signature.buffers if param.name == plan.arena_name)
+    size, = next(param.shape for _, param in signature.buffers if param.name == arena)
     text.add(f"ret i64 {extent_value(text, size, known, -1)}")
     if text.exits:
         text.start("fail")
@@ -93,29 +95,40 @@ def _with_arena(companion: Companion, name: str, signature: Signature, plan: Pla
     extents = ", ".join(f"i64 {each}" for each in known.values())
     lines = "\n".join(text.lines)
     code = f"{companion.code}\ndefine i64 @{asked}({extents}) nounwind {{\n{lines}\n}}\n"
-    return replace(companion, functions={asked: about, **companion.functions}, code=code,
-                   types={**companion.types, plan.arena_name: "void *"})
+    return replace(companion, functions={asked: about, **companion.functions}, code=code, before=companion.before + _told(variants),
+                   types={**companion.types, arena: "void *"},
+                   notes={arena: f"memory to work in: {asked}({sizes}) bytes, aligned to {ALIGNMENT}"})
 
 
-def _places(weights: Weights) -> dict[str, int]:
+def _told(variants: Variants) -> str:
+    """What the header says of sizes that have code of their own."""
+    named = "; ".join(str(variant) for variant in variants.each if variant.sizes)
+    if not named:
+        return ""
+    rest = "others take code for any size." if not variants.each[-1].sizes else "others are refused."
+    lines = wrap(f"Sizes that have code of their own, of which the first that fits runs: {named}; {rest}", 110)
+    return f"/* {f'{chr(10)} * '.join(lines)} */\n"
+
+
+def _places(weights: Mapping[str, Constant]) -> dict[str, int]:
     """Where each of them lies in the file."""
     places: dict[str, int] = {}
     at = HEADER_BYTES
-    for digest, held in weights.held.items():
+    for digest, held in weights.items():
         places[digest] = at
         at += -(-held.data.nbytes // ALIGNMENT) * ALIGNMENT
     return places
 
 
-def _digest(weights: Weights) -> str:
+def _digest(weights: Mapping[str, Constant]) -> str:
     """Of all of them, in their order."""
-    return hashlib.sha256("".join(f"{digest}\n" for digest in weights.held).encode()).hexdigest()
+    return hashlib.sha256("".join(f"{digest}\n" for digest in weights).encode()).hexdigest()
 
 
-def _contents(weights: Weights, places: Mapping[str, int], digest: str) -> Iterator[bytes | memoryview]:
+def _contents(weights: Mapping[str, Constant], places: Mapping[str, int], digest: str) -> Iterator[bytes | memoryview]:
     yield weights_header(digest)
     written = HEADER_BYTES
-    for each, held in weights.held.items():
+    for each, held in weights.items():
         yield bytes(places[each] - written)
         yield held.memory.data if held.data.size else b""
         written = places[each] + held.data.nbytes

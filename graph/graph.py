@@ -21,6 +21,8 @@ from .node import Parts
 from .passes import default_passes, grouped, passes_named, transformed
 from .printer import graph_text
 from .reference import run
+from .tasks import Task, tasks_of
+from .variants import Buckets, Variants
 
 __all__ = ["Graph"]
 
@@ -80,23 +82,32 @@ class Graph(Parts):
         """
         return Graph.of(training_graph(self, loss, wrt, optimizer, options, checkpoints))
 
-    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
-        """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""
-        return build_model(transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact)
+    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None) -> Model:
+        """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
+        return build_model(transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact, buckets)
+
+    def tasks(self, buckets: Buckets | None = None) -> list[Task]:
+        """The distinct kernels of what tw.build(g) makes, with how often each runs in a call: what autotune.tune(g) spends its
+        trials on. buckets: as tw.build takes them, whose kernels are among these. Raises BadBuckets (TW0909)."""
+        variants = Variants.of(transformed(self, default_passes(False, False)), buckets)
+        several = len(variants.each) > 1
+        found = [task for each in variants.each for task in tasks_of(each.plan, str(each) if several else "")]
+        return list({task.name: task for task in reversed(found)}.values())[::-1]
 
     def export(
         self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp", target: str | Target = "llvm",
         tuned: str | PathLike[str] | Database | None = None, fast_math: bool = False, exact: bool = False,
+        buckets: Buckets | None = None,
     ) -> list[Path]:
         """What tw.build(g).export writes, without building it for this process: target may be another machine's,
-        "llvm -mtriple=...". Raises what Model.export and tw.build raise."""
+        "llvm -mtriple=...". buckets: as tw.build takes them. Raises what Model.export and tw.build raise."""
         options = BuildOptions(fast_math=fast_math)
         chosen = Target.parse(target)
         if chosen.backend.name != "llvm":
             raise TargetTakesNoGraph(f"graph {self.name} cannot be exported for {str(target)!r}", called=user_source(),
                                      reason="a model is machine code", allowed='"llvm", with its options', fix='target="llvm"')
         after = transformed(self, default_passes(fast_math, exact))
-        return export_graph(after, path, weights, threads, chosen, options, tuned, exact)
+        return export_graph(after, path, weights, threads, chosen, options, tuned, exact, buckets)
 
     def __str__(self) -> str:
         return graph_text(self)

@@ -22,10 +22,12 @@ from .errors import BadGraphInput, TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .node import Parts
 from .profile import Profile, profile_of
-from .program import Program, build_program
+from .program import Program, build_family
 from .reference import bound_inputs, sizes_of
 from .rewrite import specialised
-from .types import TensorType, array_dtype, resolved
+from .tasks import ModelPlan
+from .types import TensorType, array_dtype
+from .variants import Buckets, Variant
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -40,16 +42,19 @@ class Model:
     """A graph as machine code: `y = m(x)`. What tw.build(g) gives.
 
     inputs, outputs: (shape, dtype) by name, in order. Where shapes have symbols, a program is made when sizes are first met, and
-    kept. Safe to call from several threads at once: each call works in an arena of its own.
+    kept; with buckets, there is one for all sizes from the beginning. Safe to call from several threads at once: each call works in
+    an arena of its own.
     """
 
     def __init__(
         self, g: Parts, target: str, options: BuildOptions, tuned: str | PathLike[str] | Database | None, exact: bool,
+        buckets: Buckets | None = None,
     ) -> None:
-        self._graph, self._how = g, (target, options, tuned, exact)
+        self._graph, self._how, self._buckets = g, (target, options, tuned, exact), buckets
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
         self._packed: WeakValueDictionary[str, Constant] = WeakValueDictionary()
         self._arenas: list[NDArray[np.uint8]] = []
+        self._family = build_family(g, buckets, *self._how, self._packed) if buckets is not None else None
         if not g.symbols:
             self._program({})
 
@@ -80,6 +85,14 @@ class Model:
     def kernels(self) -> dict[str, int]:
         """How often a call runs each kernel, by its name: nodes of one structure share one. Of the sizes met last."""
         return next(reversed(self._programs.values())).plan.counts if self._programs else {}
+
+    @property
+    def plan(self) -> ModelPlan:
+        """The kernels of a call, in their order, each with the schedule that was chosen for it; with buckets, of every variant,
+        else of the sizes met last. `print` shows a table, for which the schedules are chosen once more."""
+        target, _, tuned, exact = self._how
+        met = [Variant({}, next(reversed(self._programs.values())).plan)] if self._programs else []
+        return ModelPlan.of(self._family.variants.each if self._family else met, target, tuned, exact)
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """The outputs for these inputs, in order or by name: an array for a single output, else a list.
@@ -131,8 +144,8 @@ class Model:
         """Compares every value with the reference, kernel by kernel, each on what the kernels before it gave: true where all agree,
         else it names the first node that differs. Raises BadGraphInput (TW0906)."""
         given = bound_inputs(self._graph, arrays, named)
-        g = specialised(self._graph, sizes_of(self._graph, given)) if self._graph.symbols else self._graph
-        return first_difference(g, given, lambda whole: build_program(whole, *self._how, self._packed), self._run)
+        sizes = sizes_of(self._graph, given)
+        return first_difference(self._at(sizes), given, lambda whole: self._built(whole, sizes), self._run)
 
     def export(self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp") -> list[Path]:
         """Writes the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and
@@ -146,7 +159,7 @@ class Model:
         argument. threads: as Kernel.export takes it. Raises ModelNotExportable (TW0915), and what Kernel.export raises.
         """
         target, options, tuned, exact = self._how
-        return export_graph(self._graph, path, weights, threads, Target.parse(target), options, tuned, exact)
+        return export_graph(self._graph, path, weights, threads, Target.parse(target), options, tuned, exact, self._buckets)
 
     def _bound(
         self, arrays: Sequence[Any], named: Mapping[str, Any], out: Any, keeps: bool = False,
@@ -157,8 +170,8 @@ class Model:
             self._check_state(name, given[name], {**dict(zip(self.inputs, arrays, strict=False)), **named}[name])
             given[name] = given[name].copy() if keeps else given[name]
         sizes = sizes_of(self._graph, given)
-        types = {name: TensorType(tuple(resolved(extent, sizes) for extent in kind.shape), kind.dtype)
-                 for name, kind in self.outputs.items()}
+        program = self._program(sizes)
+        types = {name: kind.at(sizes) for name, kind in self.outputs.items()}
         if out is None:
             results: list[Any] = [np.empty(cast("tuple[int, ...]", kind.shape), array_dtype(kind.dtype)) for kind in types.values()]
         else:
@@ -170,7 +183,6 @@ class Model:
                 raise BadGraphInput(f"graph {self._graph.name} cannot write to out", called=user_source(),
                                     reason="it is no array for each output", fix="leave out= out, and take what the call returns",
                                     allowed=", ".join(f"{name}: {kind}" for name, kind in types.items()))
-        program = self._program(sizes)
         return program, [np.ascontiguousarray(given[name]).reshape(given[name].shape) for name in program.plan.inputs], results
 
     def _check_state(self, name: str, array: NDArray[Any], given: Any) -> None:
@@ -200,11 +212,19 @@ class Model:
         key = tuple(sizes.values())
         program = self._programs.get(key)
         if program is None:
-            g = specialised(self._graph, sizes) if sizes else self._graph
-            program = self._programs[key] = build_program(g, *self._how, self._packed)
+            program = self._programs[key] = self._built(self._at(sizes), sizes) if self._family is None else self._family.at(sizes)
             while len(self._programs) > _MOST_SIZES:
                 self._programs.popitem(last=False)
         return program
+
+    def _at(self, sizes: Mapping[str, int]) -> Parts:
+        """The graph that runs for these sizes, as far as what runs knows them."""
+        known = sizes if self._family is None else self._family.known(sizes)
+        return specialised(self._graph, known) if known else self._graph
+
+    def _built(self, g: Parts, sizes: Mapping[str, int]) -> Program:
+        """A graph as a program for these sizes, as this model is built."""
+        return build_family(g, None, *self._how, self._packed).at(sizes)
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(f"{name}: {kind}" for name, kind in kinds.items()) for kinds in (self.inputs, self.outputs))
@@ -213,12 +233,12 @@ class Model:
 
 def build_model(
     g: Parts, target: str | Target, tuned: str | PathLike[str] | Database | None, options: BuildOptions,
-    exact: bool,
+    exact: bool, buckets: Buckets | None = None,
 ) -> Model:
-    """What tw.build gives for a graph. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""
+    """What tw.build gives for a graph. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
     chosen = Target.parse(target)
     if chosen.backend.name != "llvm" or not chosen.runs_here:
         raise TargetTakesNoGraph(f"graph {g.name} cannot be built for {str(target)!r}", called=user_source(),
                                  reason="a model is machine code for this machine's processor", allowed='"llvm", with its options',
                                  fix='tw.build(g, target="llvm")')
-    return Model(g, str(target), options, tuned, exact)
+    return Model(g, str(target), options, tuned, exact, buckets)

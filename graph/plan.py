@@ -1,5 +1,5 @@
-"""A graph as kernels, and a main function that calls them in order: on inputs, outputs, weights and places in an arena. Where sizes
-are symbols, main reads them from the shapes of its arguments, and kernels are told."""
+"""A graph as kernels, and the calls of them in order: on inputs, outputs, weights and places in an arena. Where sizes are symbols,
+kernels are told."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from math import prod
+from typing import cast
 
 from .. import te
 from ..codegen.llvm.build import kernel_symbol
@@ -17,8 +18,8 @@ from ..ir import ops
 from ..ir.buffer import Buffer
 from ..ir.constant import Constant
 from ..ir.dtype import HANDLE, DType
-from ..ir.expr import Call, Expr, StringImm, Var
-from ..ir.stmt import Assert, Function, Seq
+from ..ir.expr import Call, Expr, IntImm, StringImm, Var
+from ..ir.stmt import Assert, Seq
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, Size, open_places
 from .joins import joined
@@ -26,10 +27,10 @@ from .kernels import Step, declared_kernel, is_heavy
 from .node import Parts
 from .rewrite import with_params_outside, with_results, without_dead
 from .states import steps_with_state
-from .types import Extent, TensorType, array_dtype, extents, factors, symbol
+from .types import Extent, TensorType, array_dtype, at_sizes, extents, factors, symbol
 from .weights import Weights, weights_of
 
-__all__ = ["Layout", "Place", "Plan", "flat_buffer", "value_bytes", "weights_size"]
+__all__ = ["Layout", "Place", "Plan", "flat_buffer", "value_bytes", "whole_buffer"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,14 @@ class Layout:
         """The size where no symbol is in it."""
         assert isinstance(self.size, int), "the sizes of the graph are known"
         return self.size
+
+    def at(self, sizes: Mapping[str, int]) -> Layout:
+        """The places where symbols have these sizes."""
+        def known(size: Size) -> Size:
+            return size if isinstance(size, int) else cast("IntImm", at_sizes(size, sizes)).value
+
+        return Layout({name: known(at) for name, at in self.values.items()},
+                      tuple(tuple(map(known, places)) for places in self.workspaces), known(self.size))
 
 
 @dataclass(frozen=True)
@@ -120,14 +129,14 @@ class Plan:
                           for name, tensors in plan.kernels().items() if name not in own}}
 
     @property
-    def arena_name(self) -> str:
-        """How the function that calls the kernels names the arena."""
-        return self._arguments()[-1]
+    def weights_name(self) -> str:
+        """How the function that calls the kernels names the parameters that are passed."""
+        return self._arguments("weights")[-1]
 
     @property
-    def weights_name(self) -> str:
-        """How it names the parameters that are passed."""
-        return self._arguments("weights")[-1]
+    def arguments(self) -> list[str]:
+        """How that function names what it is passed: inputs, state, outputs, and at last the arena."""
+        return self._arguments()
 
     def _arguments(self, *further: str) -> list[str]:
         """The names of main's arguments, and further ones, of which no two are equal."""
@@ -174,32 +183,6 @@ class Plan:
         """What these kernels read of parameters. packed: as weights_of takes it."""
         return weights_of(self.graph, self.steps, [parts[name] for name in self.names], packed)
 
-    def main(self, layout: Layout, weights: Weights, offsets: Mapping[str, int] | None = None) -> Function:
-        """The function that calls the kernels: takes the inputs, the state, the outputs and the arena. offsets: where the weights
-        lie in memory that is passed before all others, in bytes from its beginning, by digests; without it, they are the
-        function's own constants."""
-        g, types = self.graph, self.graph.types
-        names = self._arguments()
-        arena = Buffer(self.arena_name, as_shape((layout.size,), "arena"), DType("uint8"), data=Var(self.arena_name, HANDLE),
-                       alignment=ALIGNMENT)
-        inputs = {name: _buffer(spelled, types[name]) for name, spelled in zip(self.inputs, names, strict=False)}
-        outputs = {name: _buffer(spelled, types[name])
-                   for name, spelled in zip(self.outputs.values(), names[len(g.inputs):], strict=False)}
-        state = {g.results[present]: inputs[past] for past, present in g.state.items()}
-        own = {} if offsets is not None else {
-            digest: _buffer(f"w{at}", TensorType(held.data.shape, str(held.data.dtype)))
-            for at, (digest, held) in enumerate(weights.held.items())}
-        file: list[Buffer] = [] if offsets is None else [
-            _buffer(self.weights_name, TensorType((weights_size(weights, offsets),), "uint8"), ALIGNMENT)]
-        held = {digest: Place(buffer) for digest, buffer in own.items()}
-        held |= {digest: Place(file[0], at) for digest, at in (offsets or {}).items()}
-        outer = {name: Place(buffer) for name, buffer in {**inputs, **state, **outputs}.items()}
-        outer |= {name: held[digest] for name, digest in weights.whole.items()}
-        params = (*file, *inputs.values(), *outputs.values(), arena, *own.values())
-        calls = self.calls(outer, layout, arena, [[held[digest] for digest in read] for read in weights.read])
-        constants = tuple(weights.held[digest] for digest in own)
-        return Function("main", params, calls, (*state.values(), *outputs.values(), arena), {}, constants)
-
     def calls(self, outer: Mapping[str, Place], layout: Layout, arena: Buffer, weights: Sequence[Sequence[Place]] = ()) -> Seq:
         """The calls of the kernels. outer: where values lie that are not in the arena. weights: where that lies which each kernel
         reads of parameters, where there are any."""
@@ -217,7 +200,7 @@ class Plan:
             pointers += [arena.access_ptr("rw", offset=offset) for offset in layout.workspaces[at]]
             status = Call("call_extern", (StringImm(kernel_symbol(self.names[at])), *pointers), DType("int32"))
             done = ops.equal(status, ops.const(0, "int32"))
-            return Assert(done, f"step {at} ({step.nodes[-1].operator}) had no memory to work in")
+            return Assert(done, f"step {at} ({step.nodes[-1].operator}) had no memory to work in, or does not take these sizes")
 
         return Seq(tuple(call(at, step) for at, step in enumerate(self.steps)))
 
@@ -238,11 +221,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return list(taken)
 
 
-def weights_size(weights: Weights, offsets: Mapping[str, int]) -> int:
-    """The bytes up to the end of the last of them."""
-    return max((offsets[digest] + held.data.nbytes for digest, held in weights.held.items()), default=0) or ALIGNMENT
-
-
 def _word(step: Step) -> str:
     """The operator that a kernel is named after: the heavy one."""
     return next((node.operator for node in step.nodes if is_heavy(node)), step.nodes[-1].operator)
@@ -255,8 +233,9 @@ def value_bytes(kind: TensorType) -> int:
 
 def flat_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
     """A buffer of all elements of a value in a row."""
-    return _buffer(name, TensorType((prod(int(extent) for extent in kind.shape),), kind.dtype), alignment)
+    return whole_buffer(name, TensorType((prod(int(extent) for extent in kind.shape),), kind.dtype), alignment)
 
 
-def _buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
+def whole_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
+    """A buffer of a value, whose extents may speak of symbols."""
     return Buffer(name, as_shape(extents(kind.shape), name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment)

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from .. import te
 from ..ir.analysis.work import work_of
 from ..ir.expr import Var
+from ..ir.visit import substitute
 from ..te.operation import producers_first
 from .arena import Size
 from .kernels import Step
 from .plan import value_bytes
 from .program import Program
+from .types import symbol
 
 __all__ = ["Profile", "Row", "profile_of"]
 
@@ -51,9 +53,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """What Model.profile gives: `print` shows it as a table, rows in the order of a call."""
+    """What Model.profile gives: `print` shows it as a table, rows in the order of a call. bucket: of a model with buckets,
+    the sizes that those kernels are for."""
 
     rows: tuple[Row, ...]
+    bucket: str = ""
 
     @property
     def seconds(self) -> float:
@@ -65,7 +69,8 @@ class Profile:
         lines = [f"{'ms':>10} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"]
         lines += [f"{row.seconds * 1e3:10.4f} {row.seconds / total:6.1%} {row.gflops:8.2f} {row.gbytes:7.2f}  {row.operators} "
                   f"{row.shapes}{f'  {chr(44).join(row.nodes)}' if row.nodes else ''}" for row in self.rows]
-        return "\n".join([*lines, f"{self.seconds * 1e3:10.4f} ms in {len(self.rows)} kernels"])
+        chosen = f", those for {self.bucket}" if self.bucket else ""
+        return "\n".join([*lines, f"{self.seconds * 1e3:10.4f} ms in {len(self.rows)} kernels{chosen}"])
 
 
 def profile_of(
@@ -73,7 +78,7 @@ def profile_of(
 ) -> Profile:
     """The profile of a call on these arrays."""
     plan, layout = program.plan, program.layout
-    g, types = plan.graph, plan.graph.types
+    g, types = plan.graph, program.types
     held: dict[str, NDArray[Any]] = {**g.params, **dict(zip(plan.inputs, given, strict=True)),
                                      **dict(zip(plan.outputs.values(), results, strict=True))}
     held |= {g.results[present]: held[past] for past, present in g.state.items()}
@@ -86,6 +91,7 @@ def profile_of(
     calls: list[tuple[Callable[..., int], list[int]]] = []
     for at, step in enumerate(plan.steps):
         pointers = [address(name) for name in (*step.passed, *step.outputs)]
+        pointers += [program.sizes[name] for name in step.symbols]
         pointers += [program.weights.held[digest].address for digest in program.weights.read[at]]
         pointers += [base + _known(offset) for offset in layout.workspaces[at]]
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
@@ -96,11 +102,11 @@ def profile_of(
             began = time.perf_counter()
             function(*pointers)
             best[at] = min(best[at], time.perf_counter() - began)
-    operations = _operations(plan.kernels())
+    operations = _operations(plan.kernels(), program.sizes)
     return Profile(tuple(
-        Row(kernel, step.operators, step.sources, plan.shapes_of(step), seconds, operations.get(kernel, 0),
-            sum(value_bytes(types[name]) for name in _moved(step)))
-        for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)))
+        Row(kernel, step.operators, step.sources, ", ".join(str(types[name]) for name in step.outputs), seconds,
+            operations.get(kernel, 0), sum(value_bytes(types[name]) for name in _moved(step)))
+        for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)), program.bucket)
 
 
 def _known(size: Size) -> int:
@@ -115,10 +121,11 @@ def _moved(step: Step) -> list[str]:
     return [*step.inputs, *([step.over] if step.over else []), *step.outputs]
 
 
-def _operations(kernels: Mapping[str, Sequence[te.Tensor | Var]]) -> dict[str, int]:
+def _operations(kernels: Mapping[str, Sequence[te.Tensor | Var]], sizes: Mapping[str, int]) -> dict[str, int]:
     """How many operations each kernel is, as it was declared: the loops without a schedule."""
+    known = {symbol(name): te.const(size, "int64") for name, size in sizes.items()}
     counts: dict[str, int] = {}
     for name, tensors in kernels.items():
         made = [op for op in producers_first([tensor.op for tensor in tensors if isinstance(tensor, te.Tensor)]) if not op.is_given]
-        counts[name] = sum(work_of(op.statement()).operations.value or 0 for op in made)
+        counts[name] = sum(work_of(substitute(op.statement(), known)).operations.value or 0 for op in made)
     return counts

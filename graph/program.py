@@ -1,4 +1,4 @@
-"""A graph of known sizes as machine code."""
+"""A graph as machine code, for one size or for many."""
 
 from __future__ import annotations
 
@@ -9,48 +9,90 @@ from typing import TYPE_CHECKING
 
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..driver.linked import Part, build_linked
+from ..driver.linked import Linked, Part, build_linked
+from ..errors import user_source
 from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime import Kernel
-from .flow import functions_of
+from .domain import conditions, unmet
+from .errors import BadGraphInput
 from .node import Parts
 from .plan import Layout, Plan
+from .types import TensorType
+from .variants import Buckets, Laid, Variants
 from .weights import Weights
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Program", "build_program"]
+__all__ = ["Family", "Program", "build_family"]
 
 
 @dataclass(frozen=True)
 class Program:
-    """main: takes the inputs, the state, the outputs and the arena. parts: the kernels by their names."""
+    """What runs for some sizes. main: takes the inputs, the state, the outputs and the arena. parts: the kernels by their names.
+    bucket: where there are variants, for which sizes this one is."""
 
+    sizes: Mapping[str, int]
     plan: Plan
     layout: Layout
     weights: Weights
     main: Kernel
     parts: dict[str, Part]
+    bucket: str = ""
 
     @property
     def arena_bytes(self) -> int:
         """The memory that a call works in beside inputs, outputs and parameters."""
         return self.layout.bytes
 
+    @property
+    def types(self) -> dict[str, TensorType]:
+        """The type of each value, of these sizes."""
+        return {name: kind.at(self.sizes) for name, kind in self.plan.graph.types.items()}
 
-def build_program(
-    g: Parts, target: str, options: BuildOptions, tuned: str | PathLike[str] | Database | None, exact: bool,
-    packed: MutableMapping[str, Constant],
-) -> Program:
-    """The graph, of known sizes, as machine code. packed: as weights_of takes it."""
-    plan = Plan.of(g)
-    made: list[tuple[Layout, Weights]] = []
+
+@dataclass(frozen=True)
+class Family:
+    """A function for all sizes that its variants are for."""
+
+    variants: Variants
+    laid: Laid
+    linked: Linked
+
+    def known(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """Those of the sizes that what runs for them knows."""
+        at = self.variants.at(sizes)
+        return {} if at is None else self.variants.each[at].sizes
+
+    def at(self, sizes: Mapping[str, int]) -> Program:
+        """What the function does where symbols have these sizes. Raises BadGraphInput (TW0906)."""
+        at = self.variants.at(sizes)
+        g = self.variants.whole.graph
+        plan = g if at is None else self.variants.each[at].plan.graph
+        reason = "no bucket has these sizes, and what branches or loops has to know them" if at is None else \
+            unmet(conditions(plan), sizes)
+        if at is None or reason:
+            raise BadGraphInput(f"graph {g.name} takes no such sizes", reason=reason, called=user_source(),
+                                allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),
+                                fix=f"other sizes than {', '.join(f'{name} = {size}' for name, size in sizes.items())}")
+        each = self.variants.each
+        return Program(sizes, each[at].plan, self.laid.layouts[at].at(sizes), self.laid.weights[at], self.linked.main,
+                       self.linked.parts, str(each[at]) if len(each) > 1 else "")
+
+
+def build_family(
+    g: Parts, buckets: Buckets | None, target: str, options: BuildOptions, tuned: str | PathLike[str] | Database | None,
+    exact: bool, packed: MutableMapping[str, Constant],
+) -> Family:
+    """The graph as machine code. packed: as weights_of takes it. Raises BadBuckets (TW0909)."""
+    variants = Variants.of(g, buckets)
+    made: list[Laid] = []
 
     def caller(parts: Mapping[str, Part]) -> Function:
-        made.append((plan.layout(parts), plan.weights(parts, packed)))
-        return plan.main(*made[0])
+        made.append(variants.laid(parts, packed))
+        return variants.main(made[0])
 
-    linked = build_linked(plan.kernels(), functions_of(plan), caller, Target.parse(target), options, tuned, exact, plan.over)
-    return Program(plan, *made[0], linked.main, linked.parts)
+    linked = build_linked(variants.kernels(), variants.functions(), caller, Target.parse(target), options, tuned, exact,
+                          variants.over)
+    return Family(variants, made[0], linked)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .assembly import Assembly
 from .node import Node, Parts, inner_name
-from .types import resolved, sized
+from .types import partly, sized
 
 __all__ = ["specialised", "unused", "with_bodies", "with_params_outside", "with_results", "without_dead"]
 
@@ -36,7 +36,7 @@ def with_results(g: Parts, results: Mapping[str, str]) -> Parts:
 
 
 def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
-    """The graph in which symbols have these sizes."""
+    """The graph in which these symbols have sizes."""
     b = assembly_of(g, sizes)
     for name, value in g.results.items():
         b.output(name, value)
@@ -85,7 +85,7 @@ def assembly_of(g: Parts, sizes: Mapping[str, int]) -> Assembly:
     """An Assembly of the graph's inputs, parameters and nodes."""
     b = Assembly(g.name)
     for name, kind in g.inputs.items():
-        b.input(name, [resolved(extent, sizes) for extent in kind.shape] if sizes else kind.shape, kind.dtype)
+        b.input(name, [partly(extent, sizes) for extent in kind.shape] if sizes else kind.shape, kind.dtype)
     for name, param in g.constants.items():
         b.param(name, param)
     for node in g.nodes:

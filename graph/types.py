@@ -25,8 +25,8 @@ from ..ir.visit import free_vars, substitute
 from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
-__all__ = ["Extent", "TensorType", "array_dtype", "attribute_symbols", "extent_of", "extents", "factors", "resolved", "sized",
-           "symbol", "symbols_of", "tensor_type", "type_of_array"]
+__all__ = ["Extent", "TensorType", "array_dtype", "at_sizes", "attribute_symbols", "extent_of", "extents", "factors", "partly",
+           "resolved", "sized", "symbol", "symbols_of", "tensor_type", "type_of_array"]
 
 Extent = int | str
 """A number from 0 on, or a text over symbols."""
@@ -50,6 +50,10 @@ class TensorType(NamedTuple):
     def is_static(self) -> bool:
         """Whether every extent is a number."""
         return all(isinstance(extent, int) for extent in self.shape)
+
+    def at(self, sizes: Mapping[str, int]) -> TensorType:
+        """The type where symbols have these sizes."""
+        return TensorType(tuple(resolved(extent, sizes) for extent in self.shape), self.dtype)
 
 
 def tensor_type(shape: Sequence[Any], dtype: object) -> TensorType:
@@ -149,19 +153,29 @@ def symbols_of(shape: Sequence[Extent]) -> set[str]:
     return {var.name for extent in shape if isinstance(extent, str) for var in free_vars(_expression(extent))}
 
 
+def partly(extent: Extent, sizes: Mapping[str, int]) -> Extent:
+    """An extent where these symbols have sizes; others stay."""
+    if isinstance(extent, int) or not symbols_of([extent]) & sizes.keys():
+        return extent
+    return extent_of(at_sizes(_expression(extent), sizes))
+
+
 def resolved(extent: Extent, sizes: Mapping[str, int]) -> int:
     """What an extent is where symbols have these sizes."""
-    if isinstance(extent, int):
-        return extent
-    value = _expression(extent)
-    number = simplify(substitute(value, {var: te.const(sizes[var.name], str(var.dtype)) for var in free_vars(value)}))
-    assert isinstance(number, IntImm), "an expression over numbers is a number"
-    return number.value
+    number = partly(extent, sizes)
+    assert isinstance(number, int), "an expression over numbers is a number"
+    return number
+
+
+def at_sizes(value: Expr, sizes: Mapping[str, int]) -> Expr:
+    """An expression over symbols where some have sizes."""
+    known = {var: te.const(sizes[var.name], str(var.dtype)) for var in free_vars(value) if var.name in sizes}
+    return simplify(substitute(value, known))
 
 
 def sized(value: Any, sizes: Mapping[str, int]) -> Any:
-    """An attribute with its extents, the texts inside of tuples, as numbers."""
+    """An attribute with its extents, the texts inside of tuples, where these symbols have sizes."""
     if isinstance(value, tuple):
         parts = cast("tuple[Any, ...]", value)
-        return tuple(resolved(part, sizes) if isinstance(part, str) else sized(part, sizes) for part in parts)
+        return tuple(partly(part, sizes) if isinstance(part, str) else sized(part, sizes) for part in parts)
     return value

@@ -29,7 +29,7 @@ ALLOWED = {
     "autoschedule": {"errors", "ir", "te", "schedule", "topi", "codegen.target", "codegen.gpus", "codegen.machine"},
     "autotune": {"errors", "ir", "te", "schedule", "topi", "autoschedule", "codegen", "runtime"},
     "driver": _BELOW_DRIVER,
-    "graph": {"errors", "ir", "te", "topi", "autoschedule", "autotune", "codegen", "runtime", "driver"},
+    "graph": {"errors", "ir", "te", "topi", "schedule", "autoschedule", "autotune", "codegen", "runtime", "driver"},
     "views": {"errors", "ir", "te", "schedule", "autoschedule", "codegen", "runtime", "driver"},
 }
 """Which of our floors, or modules of them, each floor may import; all may import COMMON. TOP and the package's own face stand

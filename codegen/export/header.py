@@ -84,7 +84,7 @@ def header_text(
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
         *([_HOOK.format(library=identifier, setter=setter)] if threads == "hook" else []),
         *([companion.before] if companion.before else []),
-        *("\n".join([_comment(signature), *declarations(signature, companion.types)[:: 1 if checked else 2], ""])
+        *("\n".join([_comment(signature, companion.notes), *declarations(signature, companion.types)[:: 1 if checked else 2], ""])
           for signature in signatures),
         *companion.functions.values(),
         "#ifdef __cplusplus\n}\n#endif\n",
@@ -117,13 +117,13 @@ def _plain_parameter(param: BufferParam | ScalarParam, name: str) -> str:
     return f"{kind} *{name}" if param.is_output else f"const {kind} *{name}"
 
 
-def _comment(signature: Signature) -> str:
+def _comment(signature: Signature, notes: Mapping[str, str]) -> str:
     names = parameter_names(signature)[len(signature.symbols):]
     width = max((len(name) for name in names), default=0)
     lines = [f"/* {signature.name}"]
     for param, name in zip(signature.params, names, strict=True):
         what = str(param).removeprefix(f"{param.name}: ")
-        what = what if what.startswith("out ") else f"in  {what}"
+        what = notes.get(param.name, what if what.startswith("out ") else f"in  {what}")
         note = "   (its bits)" if _C_TYPES[param.dtype] == "uint16_t" and param.dtype.endswith("float16") else ""
         what = what.replace("*/", "* /")        # of a symbol with an odd name
         lines.append(f" *   {name:<{width}}  {what}{note}")

@@ -18,6 +18,7 @@ from ..model import Model
 from ..node import Parts
 from ..profile import Profile
 from ..types import Extent, TensorType, array_dtype, tensor_type
+from ..variants import Buckets
 from .importer import Importer
 from .reader import input_type, parsed
 
@@ -93,9 +94,9 @@ class OpenGraph:
         g = self.closed_for(given, _by_reference)[1]
         return g.run(**{name: given[name] for name in g.inputs})
 
-    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> OpenModel:
-        """What tw.build gives. Raises TargetTakesNoGraph (TW0908)."""
-        return OpenModel(self, (target, tuned, options, exact))
+    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None) -> OpenModel:
+        """What tw.build gives. buckets: of each graph. Raises TargetTakesNoGraph (TW0908)."""
+        return OpenModel(self, (target, tuned, options, exact, buckets))
 
     def __str__(self) -> str:
         inputs = "".join(f"  input {name}: {kind}\n" for name, kind in self.inputs.items())
@@ -207,5 +208,5 @@ class OpenModel:
 
     def _measured(self, key: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """What a model needs to know before it runs."""
-        results = (self._measures.get(key) or _kept(self._measures, key, g.built(*self._how)))(**given)
+        results = (self._measures.get(key) or _kept(self._measures, key, g.built(*self._how[:-1])))(**given)
         return cast("list[NDArray[Any]]", results if isinstance(results, list) else [results])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -17,7 +18,7 @@ from ...topi.transform import injective
 from ..types import extents
 from .row import operator
 
-__all__: list[str] = []
+__all__ = ["slice_ends"]
 
 _NO_END = 1 << 30
 """From here on a slice has no end."""
@@ -111,9 +112,17 @@ def _slice(x: Any, *, begin: tuple[Any, ...], end: tuple[Any, ...], step: tuple[
         elif by < 1:
             raise ValueError(f"a slice of {size} elements by steps of {by}")
         else:
-            first, last = _inside(low, size, False), _inside(high, size, True)
+            (first, last, _), = slice_ends((size,), (low,), (high,), (0,))
             x = _part(x, axis % x.ndim, first, simplify((last - first + (by - 1)) // by), by)
     return x
+
+
+def slice_ends(
+    shape: Sequence[Any], begin: Sequence[Any], end: Sequence[Any], axes: Sequence[int],
+) -> list[tuple[Any, Any, Any]]:
+    """Where a slice begins and ends along each of these axes, counted from the beginning, and the extent in which both lie."""
+    return [(_inside(low, shape[axis], False), _inside(high, shape[axis], True), shape[axis])
+            for low, high, axis in zip(extents(begin), extents(end), axes, strict=True)]
 
 
 def _inside(end: Any, size: Any, is_end: bool) -> Any:

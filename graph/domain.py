@@ -1,0 +1,81 @@
+"""Which sizes a graph takes, where its shapes speak of symbols.
+
+    at: float32[s, 768] = slice(positions, begin=(0,), end=("s",), ...)       positions: float32[512, 768]  →  s <= 512
+    y: float32[1, 8, "h - 2", "w - 2"] = conv(x, w)                                                         →  h - 2 >= 0, ...
+
+That shapes fit each other is proved when nodes are made. What is left is asked before anything is computed: that no extent is
+negative, that a slice lies in what it is a slice of, and that what is reshaped has as many elements as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from ..ir import ops
+from ..ir.arith.analyzer import Analyzer
+from ..ir.expr import Expr, IntImm
+from .node import Node, Parts
+from .operators.movement import slice_ends
+from .types import TensorType, at_sizes, extents
+
+__all__ = ["conditions", "unmet"]
+
+
+def conditions(g: Parts) -> list[tuple[Expr, str]]:
+    """What sizes have to meet, with what says so: the operator, and what the user knows its node by. What always holds is left
+    out."""
+    analyzer, types = Analyzer(), g.types
+    found: dict[str, tuple[Expr, str]] = {}
+
+    def needed(condition: Expr, said: str) -> None:
+        condition = analyzer.simplify(condition)
+        if not isinstance(condition, IntImm) or not condition.value:
+            found.setdefault(str(condition), (condition, f"the sizes do not fit: {said} needs {condition}"))
+
+    for name, kind in g.inputs.items():
+        for condition in _extents(kind):
+            needed(condition, name)
+    for node in g.nodes:
+        said = f"{node.operator} ({node.source})" if node.source else node.operator
+        for condition in _of_node(node, types):
+            needed(condition, said)
+    return list(found.values())
+
+
+def unmet(needed: list[tuple[Expr, str]], sizes: Mapping[str, int]) -> str:
+    """What says that these sizes do not fit; "" where they do."""
+    return next((said for condition, said in needed if not cast("IntImm", at_sizes(condition, sizes)).value), "")
+
+
+def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
+    for kind in node.types:
+        yield from _extents(kind)
+    if all(types[name].is_static for name in (*node.inputs, *node.outputs) if name):
+        return
+    if node.operator == "slice":
+        ends = cast("dict[str, tuple[Any, ...]]", node.attributes)
+        whole = extents(types[node.inputs[0]].shape)
+        for low, high, axis in zip(ends["begin"], ends["end"], ends["axes"], strict=True):
+            if any(isinstance(one, (str, Expr)) for one in (low, high, whole[axis])):     # else cut as Python's slices
+                (first, last, size), = slice_ends(whole, (low,), (high,), (axis,))
+                yield from (_least(first, 0), _least(size, last))
+    elif node.operator == "reshape":
+        yield ops.equal(_elements(types[node.inputs[0]]), _elements(node.types[0]))
+
+
+def _extents(kind: TensorType) -> Iterator[Expr]:
+    for extent in extents(kind.shape):
+        if isinstance(extent, Expr):
+            yield _least(extent, 0)
+
+
+def _elements(kind: TensorType) -> Expr:
+    number: Any = ops.const(1, "int64")
+    for extent in extents(kind.shape):
+        number = number * extent
+    return number
+
+
+def _least(value: Any, least: Any) -> Expr:
+    return ops.convert(value) >= least
