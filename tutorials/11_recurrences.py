@@ -19,7 +19,7 @@ product = te.compute((time, width), lambda t, i: te.sum(W[i, k] * state[t - 1, k
 step = te.compute((time, width), lambda t, i: te.tanh(product[t, i] + X[t, i]), name="step")
 H = te.scan(begin, step, state, inputs=[X], name="H")
 
-# The stages of a step stand within the loop over time, and schedule like any other. Time itself keeps its order.
+# The stages of a step stand within the loop over time, and schedule like any other. A step follows those that it reads.
 s = te.create_schedule(H.op)
 outer, inner = s[product].split(product.op.axis[1], 16)
 s[product].reorder(outer, k, inner)
@@ -39,6 +39,24 @@ expected = [np.tanh(x[0])]
 for row in x[1:]:
     expected.append(np.tanh(w @ expected[-1] + row))
 np.testing.assert_allclose(h, expected, rtol=1e-4, atol=1e-5)
+
+# Time may be split into tiles of steps. What reads no state is computed for a tile of them at once, here the products of the
+# inputs; so is what reads only states of earlier tiles. Loops over time change places where each step still follows those that it
+# reads.
+V, n = te.placeholder((width, width), name="V"), te.reduce_axis((0, width), "n")
+given = te.compute((time, width), lambda t, i: te.sum(V[i, n] * X[t, n], axis=n), name="given")
+step = te.compute((time, width), lambda t, i: te.tanh(state[t - 1, i] + given[t, i]), name="step")
+H2 = te.scan(begin, step, state, inputs=[X], name="H2")
+s = te.create_schedule(H2.op)
+tile, _ = s[H2].split(H2.op.scan_axis, 8)
+s[given].compute_at(s[H2], tile)
+print(s)
+h2 = np.empty_like(x)
+tw.build(s, [X, V, H2])(x, w, h2)
+expected = [np.tanh(x[0])]
+for row in x[1:]:
+    expected.append(np.tanh(expected[-1] + w @ row))
+np.testing.assert_allclose(h2, expected, rtol=1e-4, atol=1e-5)
 
 
 # An extern computes whole tensors from whole tensors. Its body is written with tw.ir_builder, or is a call: here of a

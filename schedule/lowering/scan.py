@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from ...errors import LoweringError, user_source
 from ...ir.accesses import reads_memory
 from ...ir.expr import Expr, IterVar, ProducerLoad
-from ...ir.ops import is_const
-from ...ir.visit import post_order
+from ...ir.ops import const, is_const
+from ...ir.visit import post_order, substitute
 from ...te.reads import unguarded_loads
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
 from ..model.axes import outline
+from ..model.scan_loops import time_loops_in_order
 from .computation import Computation, Dataflow
 from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
 from .spans import span_over
@@ -45,7 +46,6 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
     body = _body(dataflow, op)
     scan.linked = _separable(list(body), scan, op)
     scan.whole = not scan.linked
-    _hold_time(dataflow, list(body), scan, op)
     threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     updates = {tensor.op for tensor in op.update}
     inits = {tensor.op for tensor in op.init}
@@ -66,14 +66,21 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
         elif _placed_in(init, scan) >= threads:
             raise _part(init, scan, "is the beginning of its state, and computed once, before the loop over time",
                         f"s[{init.name}].compute_root()")
+    _hold_time(dataflow, [computation for computation in body if _placed_in(computation, scan) >= innermost - 1], scan, op)
 
 
 def _placed_in(computation: Computation, scan: Computation) -> int:
     """At which loop of the scan it is computed, itself or what it is computed at; -1 for none."""
+    at = _attached(computation, scan)
+    return -1 if at is None else at.place
+
+
+def _attached(computation: Computation, scan: Computation) -> Computation | None:
+    """What is computed at a loop of the scan: itself, or what it is computed at."""
     at: Computation | None = computation
     while at is not None and at.parent is not scan:
         at = at.parent
-    return -1 if at is None else at.place
+    return at
 
 
 def _share(computation: Computation, scan: Computation) -> None:
@@ -117,7 +124,7 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
 
 def _hold_time(dataflow: Dataflow, body: list[Computation], scan: Computation, op: ScanOp) -> None:
     """Note the dimensions that are time: those that every reader reads at its own time, from the scan on. Loops that run
-    beyond what they were split from would have more steps computed than there are."""
+    beyond what they were split from would have more steps computed than there are. body: what is computed in a single step."""
     now: set[Expr] = {op.scan_axis}
     for computation in reversed(body):
         reads: dict[IterVar, list[Expr]] = {}
@@ -218,7 +225,11 @@ def check_steps(bounds: Bounds, scan: Computation) -> None:
 
 def _check_step(bounds: Bounds, stage_bounds: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool) -> None:
     op, analyzer = scan.computation.op, bounds.analyzer
-    now = scan.values[op.axis[0]]
+    # The steps for which the stage is computed at once begin at `now`.
+    attached = _attached(stage_bounds.computation, scan.computation)
+    tile = scan.loops[attached.place + 1 :] if attached is not None else ()
+    begin = {loop.var: const(0, loop.var.dtype) for loop in tile if loop.var is not None}
+    now = analyzer.simplify(substitute(scan.values[op.axis[0]], begin)) if begin else scan.values[op.axis[0]]
     span = span_over(stage_bounds, index, analyzer)
     if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
         return
@@ -232,17 +243,15 @@ def _check_step(bounds: Bounds, stage_bounds: StageBounds, scan: StageBounds, st
             f"cannot compute {name} in a step of the scan {scan.computation.name}",
             reason=f"it reads {steps} of {state.name} by `{index}`: at step {now} only those from 0 to {now - 1} are there",
             declared=stage_bounds.computation.op.source, called=user_source(), loops=outline(stage_bounds.computation.stage),
-            fix=f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed")
+            fix=f"s[{attached.name}].compute_root() computes it in each step" if begin and attached is not None else
+                f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed")
 
 
 def _within(computation: Computation, scan: Computation) -> bool:
-    """Whether it is computed in a step of the scan."""
-    inner = computation
-    for outer in computation.path()[1:]:
-        if outer is scan:
-            return inner.place >= len(scan.stage.leaf_iter_vars) - 1
-        inner = outer
-    return False
+    """Whether it is computed in a step of the scan, or in a tile of steps that follow each other."""
+    place, leaves = _placed_in(computation, scan), scan.stage.leaf_iter_vars
+    return place >= len(leaves) - 1 or (
+        place >= 0 and leaves[place].kind == "ordered" and time_loops_in_order(scan.stage, scan.op.axis[0]))
 
 
 def _part(computation: Computation, scan: Computation, how: str, fix: str = "") -> PartOfScan:

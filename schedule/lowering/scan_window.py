@@ -26,6 +26,7 @@ from ...ir.ops import cast, const, floormod
 from ...ir.pointers import pointed_to
 from ...ir.stmt import Allocate, Attr, For, LoopKind, Stmt
 from ...ir.visit import rewrite, seq, walk
+from ..model.scan_loops import time_loops_in_order
 from .overlap import moved_accesses
 from .stage_bounds import StageBounds
 
@@ -57,9 +58,11 @@ def _window(bounds: StageBounds, buffer: Buffer, body: Stmt, analyzer: Analyzer)
     """How many steps suffice; None where that is all of them, or not known."""
     variables = {loop.var for loop in bounds.loops if loop.var is not None}
     loops = [node for node in walk(body) if isinstance(node, For) and node.var in variables]
-    if not loops or buffer.strides or any(_forbids(node, buffer) for node in walk(body)):
+    time = bounds.computation.op.axis[0]
+    in_order = time_loops_in_order(bounds.computation.stage, time)
+    if not loops or not in_order or buffer.strides or any(_forbids(node, buffer) for node in walk(body)):
         return None
-    steps, now, last = loops[-1], bounds.values[bounds.computation.op.axis[0]], buffer.shape[0] - 1
+    steps, now, last = loops[-1], bounds.values[time], buffer.shape[0] - 1
     inside, others = accesses_of(steps.body), accesses_of(rewrite(body, lambda node: seq() if node is steps else None))
     needs: list[int | None] = []
     for span in _spans(inside, inside.loaded.get(buffer, ()), analyzer):

@@ -32,7 +32,8 @@ class StagePrimitives:
                 for j in 4:      →           for j in 4:
                     for k in 8: ...              for i in 6: ...
 
-        axes: loops of the stage, each once, in the order that they are to have.
+        axes: loops of the stage, each once, in the order that they are to have. Of a scan, loops over time change places where each
+        step still follows those that it reads.
 
         Raises BadReorder (TW0207), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
         (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).

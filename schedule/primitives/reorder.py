@@ -11,6 +11,7 @@ from ..model.foreign import AXES
 from ..model.hybrid_loops import check_reordered
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
+from ..model.scan_loops import check_steps_reordered
 from ..model.stage import Stage
 from .trials import neighbours
 
@@ -35,7 +36,8 @@ def reorder(stage: Stage, *axes: IterVar) -> None:
             for j in 4:      →           for j in 4:
                 for k in 8: ...              for i in 6: ...
 
-    axes: loops of the stage, each once, in the order that they are to have.
+    axes: loops of the stage, each once, in the order that they are to have. Of a scan, loops over time change places where each
+    step still follows those that it reads.
 
     Raises BadReorder (TW0207), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
     (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
@@ -51,12 +53,13 @@ def reorder(stage: Stage, *axes: IterVar) -> None:
                 loops=outline(stage, [axes[at]]),
                 fix="list each loop once",
             )
-    refuse_ordered(stage, axes, "cannot reorder")
+    refuse_ordered(stage, [axis for axis in axes if axis.kind == "thread"], "cannot reorder")
     leaves = list(stage.leaf_iter_vars)
     for place, axis in zip(sorted(places), axes, strict=True):
         leaves[place] = axis
     refuse_swapped(stage, leaves, "cannot reorder")
     check_reordered(stage, leaves, axes)
+    check_steps_reordered(stage, leaves)
     stage.schedule.record("reorder", stage, axes=axes)
     stage.schedule.keep(stage)
     stage.leaf_iter_vars = leaves

@@ -1,4 +1,4 @@
-"""Drawn recurrences under drawn schedules, in the interpreter and as machine code, against numpy."""
+"""Drawn recurrences under drawn schedules, time split and turned among them, interpreted and as machine code, against numpy."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ import tilewright as tw
 from tilewright import te
 from tilewright.ir.interpret.interpreter import run as interpret
 from tilewright.ir.verify import verify
-from tilewright.schedule.lowering.errors import ConsumerOutsideAttach
+from tilewright.schedule.lowering.errors import ConsumerOutsideAttach, OutsideOfScan, ReadsOtherSteps
 
 LAST = {"same": lambda i, n: i, "turned": lambda i, n: n - 1 - i, "next": lambda i, n: (i + 1) % n, "first": lambda i, n: i - i}
 """How a step reads the last dimension of a state."""
 
 
 class Drawn:
-    """A recurrence: state[t, ..., i] = a * state[t - lag, ..., last(i)] + b * (the step's other stage) + X[t, ..., i]."""
+    """A recurrence: state[t, ..., i] = state[t - near, ..., last(i)] + (the step's other stage, of t - lag) - X[t, ..., i]."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.symbolic = bool(rng.integers(2))
-        self.first = int(rng.integers(1, 4))
-        self.shape = (int(rng.integers(self.first, 8)), *map(int, rng.integers(1, 7, size=rng.integers(1, 3))))
+        self.first = int(rng.integers(1, 5))
+        self.shape = (int(rng.integers(self.first, 12)), *map(int, rng.integers(1, 7, size=rng.integers(1, 3))))
         self.lag = int(rng.integers(1, self.first + 1))
+        self.near = self.lag if rng.integers(2) else 1
         self.last, self.other = (str(rng.choice(list(LAST))) for _ in range(2))
         self.sums, self.two = bool(rng.integers(2)), bool(rng.integers(2))
         self._declare()
@@ -44,10 +45,10 @@ class Drawn:
         between = te.compute(shape, lambda *i: (
             te.sum(state[(i[0] - self.lag, *i[1:-1], k)], axis=k) if self.sums else at(state, i, self.other, self.lag) * 3),
             name="between")
-        update = te.compute(shape, lambda *i: at(state, i, self.last, 1) + between[i] - self.X[i], name="update")
+        update = te.compute(shape, lambda *i: at(state, i, self.last, self.near) + between[i] - self.X[i], name="update")
         self.stages = [init, between, update]
         if self.two:
-            also = te.compute(shape, lambda *i: second[(i[0] - 1, *i[1:])] - at(update, i, self.other, 0), name="also")
+            also = te.compute(shape, lambda *i: second[(i[0] - self.near, *i[1:])] - at(update, i, self.other, 0), name="also")
             begin = te.compute((self.first, *shape[1:]), lambda *i: self.X[i], name="begin")
             self.stages += [also, begin]
             self.results = te.scan([init, begin], [update, also], [state, second], inputs=[self.X], name="S")
@@ -62,20 +63,27 @@ class Drawn:
         for t in range(self.first, len(x)):
             old = state[t - self.lag]
             between = np.broadcast_to(old.sum(-1, keepdims=True), old.shape) if self.sums else 3 * old[..., pick[self.other]]
-            state[t] = state[t - 1][..., pick[self.last]] + between - x[t]
-            second[t] = second[t - 1] - state[t][..., pick[self.other]]
+            state[t] = state[t - self.near][..., pick[self.last]] + between - x[t]
+            second[t] = second[t - self.near] - state[t][..., pick[self.other]]
         return [state.astype("int32"), second.astype("int32")][: len(self.results)]
 
     def schedule(self) -> Any:
         """Some primitives on the stages of the step, those that do not fit left out."""
         s, rng = te.create_schedule(self.results[0].op), self.rng
         _, between, update = self.stages[:3]
+        scan = s[self.results[0]]
         moves = [
+            lambda: scan.reorder(*(scan.leaf_iter_vars[at] for at in rng.permutation(len(scan.leaf_iter_vars)))),
+            lambda: (s[between] if rng.integers(2) else s[update]).compute_at(
+                scan, scan.leaf_iter_vars[int(rng.integers(len(scan.leaf_iter_vars)))]),
             lambda: s[between].compute_inline(), lambda: s.cache_read(self.state, "local", [between]),
-            lambda: s.cache_write(update, "local"), lambda: s[self.results[0]].split(self.results[0].op.scan_axis, 2),
+            lambda: s.cache_write(update, "local"),
             lambda: s[between].compute_at(s[update], s[update].leaf_iter_vars[int(rng.integers(len(s[update].leaf_iter_vars)))]),
             lambda: s.cache_read(self.X, "local", [update]),
         ]
+        for _ in range(int(rng.integers(0, 3))):
+            axis = scan.leaf_iter_vars[int(rng.integers(len(scan.leaf_iter_vars)))]
+            scan.split(axis, int(rng.choice([2, 3, self.lag])))
         for at in rng.permutation(len(moves))[: rng.integers(0, 4)]:
             attempted(moves[at])
         for stage in s.stages:
@@ -111,7 +119,7 @@ def check(case: int, machine_code: bool) -> None:
     wanted = program.expected(x)
     try:
         function = tw.lower(s, args)
-    except ConsumerOutsideAttach:  # placed where some reader is not
+    except (ConsumerOutsideAttach, OutsideOfScan, ReadsOtherSteps):  # placed where a reader or an earlier step is not
         return
     verify(function, "loops")
     made = [np.full_like(one, 77) for one in wanted]
