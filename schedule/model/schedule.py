@@ -236,7 +236,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         return len(self.stage_map), len(self.retired), len(self._records), len(self._threads), len(self.losses)
 
     def undo(self, compound: Compound) -> None:
-        """Back to where the compound primitive began."""
+        """Back to where the compound primitive began, from where it may go on, and be undone again."""
         for member in (*compound.new_stages, *compound.kept):
             member.unlink()
         self.stages, self._places = list(compound.stages), {}
@@ -251,6 +251,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         for member in compound.kept:
             if member in known or isinstance(member, Group):
                 member.link()
+        compound.kept.clear()
 
     def attempt(self) -> Compound:
         """For `with s.attempt() as attempt`: primitives that are noted as ever, but undone by an error, or by `undo(attempt)`."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule.plan import Candidate
+from tilewright.autoschedule.scheduler import schedule
 from tilewright.autotune.search import CandidateFactory
 from tilewright.autotune.task import Task
 from tilewright.schedule import from_json
@@ -98,3 +101,19 @@ def test_tuning_exactly_proposes_exact_candidates_alone() -> None:
             if candidate is not None:
                 seen[exact].add(bool(task.replay(from_json(candidate.records)).is_exact))
     assert seen[True] == {True} and False in seen[False]
+
+
+def test_a_chooser_that_fails_in_the_second_attempt_is_heard() -> None:
+    """The stages of the first one, which reordered the sum, are gone by then."""
+    a, k = te.placeholder((4, 33), "float64", name="A"), te.reduce_axis((0, 33), "k")
+    best = te.comm_reducer(lambda x, y: (te.select(x[1] > y[1], x[0], y[0]), te.max(x[1], y[1])),
+                           lambda place, value: (te.const(33, place), te.min_value(value)))
+    place, _ = te.compute((4,), lambda i: best((k, a[i, k]), axis=k), name="best")
+
+    def chooser(name: str, candidates: Sequence[Candidate]) -> int:
+        if name.startswith("sums_in_order"):
+            raise RuntimeError("nothing suits me")
+        return 0
+
+    with pytest.raises(RuntimeError, match="nothing suits me"):
+        schedule(place.op, exact=True, chooser=chooser)

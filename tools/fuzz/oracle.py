@@ -25,8 +25,8 @@ from ...views.sparse import SparseArray
 from .guard import Guarded
 from .program import Program
 
-__all__ = ["TOO_LARGE", "TOO_SLOW", "Failure", "Options", "check", "check_bits", "compare", "interpreted", "run_kernel",
-           "signature"]
+__all__ = ["TOO_LARGE", "TOO_SLOW", "Failure", "Options", "check", "check_bits", "compare", "expected_bits", "interpreted",
+           "run_kernel", "signature"]
 
 MAX_WORK = 300_000
 TOO_SLOW = "too slow to interpret"
@@ -123,23 +123,26 @@ def _approximates(function: Any) -> bool:
     return any(not is_pure(name) or INTRINSICS[name].approximate for name in calls)
 
 
-def check_bits(program: Program, unscheduled: Interpreter, kernel: Any, options: Options) -> None:
-    """A kernel of a schedule that keeps every bit, on floats that show it: against the interpreted program without a schedule, or,
-    where that calls mathematics, against its kernel for the same target."""
+def expected_bits(program: Program, unscheduled: Interpreter, options: Options) -> tuple[Program, list[Any]] | None:
+    """The program on floats that show every bit, and what it holds there without a schedule: as it is interpreted, or, where it
+    calls mathematics, as its kernel for the same target has it. None where neither says."""
     rough, plain = _rough(program), unscheduled.function
     target = Target.parse(options.target)
+    if _approximates(plain):
+        if target.backend.rules != "cpu":
+            return None
+        return rough, run_kernel("unscheduled program, compiled", rough, options.kernel(plain))
+    rounded = plain if target.fuses else round_sums(plain, fuses=False)
+    try:
+        return rough, interpreted("unscheduled program, interpreted on rough floats", rough,
+                                  unscheduled if rounded is plain else Interpreter(rounded))
+    except Failure:  # floats that became indices lead elsewhere now
+        return None
+
+
+def check_bits(kernel: Any, options: Options, rough: Program, expected: Sequence[Any]) -> None:
+    """A kernel of a schedule that keeps every bit, against `expected_bits`."""
     step = f"bits of the kernel for {options.target}"
-    if not _approximates(plain):
-        rounded = plain if target.fuses else round_sums(plain, fuses=False)
-        try:
-            expected = interpreted("unscheduled program, interpreted on rough floats", rough,
-                                    unscheduled if rounded is plain else Interpreter(rounded))
-        except Failure:  # floats that became indices lead elsewhere now
-            return
-    elif target.backend.rules == "cpu":
-        expected = run_kernel("unscheduled program, compiled", rough, options.kernel(plain))
-    else:
-        return
     compare_bits(step, rough, run_kernel(step, rough, kernel, options.at_end), expected)
 
 
@@ -268,6 +271,7 @@ def _check_kernel(program: Program, function: Any, options: Options, reference: 
         raise Failure(step, str(error)) from error
     compare(f"{step} against the interpreter", program, arrays, reference)
     compare(f"{step} against numpy", program, arrays, program.values)
-    if exactly is not None:
-        check_bits(program, exactly, kernel, options)
+    bits = expected_bits(program, exactly, options) if exactly is not None else None
+    if bits is not None:
+        check_bits(kernel, options, *bits)
     return ""

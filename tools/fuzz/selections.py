@@ -18,6 +18,7 @@ from ... import te
 from ...autoschedule.plan import Candidate, cheapest
 from ...autoschedule.scheduler import schedule
 from ...driver.build import lower
+from ...ir.cached import cached_property
 from ...ir.interpret.interpreter import Interpreter
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
@@ -25,7 +26,7 @@ from .contractions import draw_contraction
 from .control import draw_product, draw_scan
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
-from .oracle import Failure, Options, check_bits, compare, interpreted, run_kernel, signature
+from .oracle import Failure, Options, check_bits, compare, expected_bits, interpreted, run_kernel, signature
 from .program import Program
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
 from .shrink import shrink
@@ -37,11 +38,11 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (1, draw_argmax), (3, draw_blur),
     (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product))
 TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": ("llvm",)}
-SELECTIONS = 6
-"""Of one program, the first of which is the rules' own."""
+SELECTIONS = 8
+"""Of one program at most, the first of which is the rules' own."""
 _PROGRAM, _TAKEN = 12, 13
-_FULL = 8
-"""One case of so many is compiled with all of LLVM's effort."""
+_FULL = 32
+"""One case of so many is compiled with all of LLVM's effort: one of 8 took as long as all others."""
 
 
 def draw_selected(choices: Choices) -> Program:
@@ -51,35 +52,61 @@ def draw_selected(choices: Choices) -> Program:
         return draw(choices)
 
 
+class _AllMet(Exception):
+    """Whatever this decision takes now has been checked."""
+
+
+class _Taken:
+    """Choosers for the selections of one program, no two of which are the same: the rules' own, then drawn ones."""
+
+    def __init__(self, taken: Choices) -> None:
+        self.taken = taken
+        self.met: set[tuple[int, ...]] = set()
+        self.places: list[int] = []
+
+    def chooser(self, name: str, candidates: Sequence[Candidate]) -> int:
+        usual = cheapest(name, candidates)
+        first = self.taken.below(len(candidates)) if self.met else usual
+        for place in (*range(first, len(candidates)), *range(first)):
+            if (*self.places, place) not in self.met:
+                self.places.append(place)
+                return place
+        raise _AllMet
+
+
+class _Expected:
+    """What all selections of one program are held against, found once, and only where somebody asks."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self.program, self.options = program, options
+
+    @cached_property
+    def bits(self) -> tuple[Program, list[Any]] | None:
+        unscheduled = Interpreter(lower(te.create_schedule(self.program.outputs), self.program.args))
+        reference = interpreted("unscheduled program, interpreted", self.program, unscheduled)
+        compare("unscheduled program against numpy", self.program, reference, self.program.values)
+        return expected_bits(self.program, unscheduled, self.options)
+
+
 def check_selections(program: Program, taken: Choices, options: Options, exact: bool) -> Counter[str]:
     """Checks several selections for one program; how many there were, by what made the decisions. Raises Failure."""
-    plain = lower(te.create_schedule(program.outputs), program.args)
-    unscheduled, reference = Interpreter(plain), None
-    met: set[tuple[int, ...]] = set()
+    expected, selections = _Expected(program, options), _Taken(taken)
     counts: Counter[str] = Counter()
-    for number in range(SELECTIONS):
-        places: list[int] = []
-
-        def chooser(name: str, candidates: Sequence[Candidate], first: bool = not number, places: list[int] = places) -> int:
-            places.append(cheapest(name, candidates) if first else taken.below(len(candidates)))
-            return places[-1]
-
-        s = schedule(program.outputs, options.target, exact=exact, chooser=chooser)
-        if tuple(places) in met:
-            continue
-        met.add(tuple(places))
+    for _ in range(SELECTIONS):
+        selections.places = []
+        try:
+            s = schedule(program.outputs, options.target, exact=exact, chooser=selections.chooser)
+        except _AllMet:
+            break
+        selections.met.add(tuple(selections.places))
         counts.update({("exact" if exact else "default"): 1, **{row.rule: 1 for row in s.decisions}})
-        told = f"taken {places}: {[row.description for row in s.decisions]}"
+        told = f"taken {selections.places}: {[row.description for row in s.decisions]}"
         kernel = options.kernel(lower(s, program.args))
-        arrays = run_kernel(told, program, kernel, options.at_end)
-        compare(f"{told}, against numpy", program, arrays, program.values)
+        compare(f"{told}, against numpy", program, run_kernel(told, program, kernel, options.at_end), program.values)
         if exact and not s.is_exact:
             raise Failure(told, str(s.is_exact))
-        if s.is_exact:
-            if reference is None:
-                reference = interpreted("unscheduled program, interpreted", program, unscheduled)
-                compare("unscheduled program against numpy", program, reference, program.values)
-            check_bits(program, unscheduled, kernel, options)
+        if s.is_exact and expected.bits is not None:
+            check_bits(kernel, options, *expected.bits)
     return counts
 
 
