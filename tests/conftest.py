@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import drawn
+import effort
 import pytest
 
 os.environ.setdefault("TILEWRIGHT_CACHE", "0")  # tests see what is built now, and leave nothing in the user's folder
@@ -69,6 +70,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             return (yield)
         finally:
             fcntl.flock(room, fcntl.LOCK_UN)  # a child that was forked may keep the file open
+
+
+@pytest.fixture(autouse=True)
+def llvm_effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test builds is made with little effort where the seed says so."""
+    if effort.is_little(request.node):
+        effort.with_little_effort(monkeypatch)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def attention(
     if unseen not in ("zero", "nan"):
         raise _bad(q, k, v, f"what a query that sees no key gives is {unseen!r}"[:100], 'unseen="zero" or "nan"')
     kind = DType("float64") if q.dtype == "float64" else DType("float32")
-    if isinstance(k.shape[-2], IntImm) and k.shape[-2].value == 0:
+    if is_const(q.shape[-2], 0) or is_const(k.shape[-2], 0):
         nothing: Tensor = te.compute((*q.shape[:-1], v.shape[-1]), lambda *_: te.const(0, q.dtype), name="attention")
         return nothing
     keys = k.shape[-2]

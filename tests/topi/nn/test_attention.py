@@ -145,6 +145,8 @@ def test_no_keys_and_no_queries() -> None:
     declared = placeholders([q, k, v])
     y = topi.nn.attention(*declared)
     tw.build(topi.schedule(y), [*declared, y])(q, k, v, np.empty((2, 0, 6), "float32"))
+    found, _ = masked([np.zeros((1, 4, 0, 8), "float32"), *arrays((1, 2, 1, 8), 3, 6)[1:]], np.ones((4, 0, 1), bool))
+    assert found.shape == (1, 4, 0, 6), "of heads that share keys"
 
 
 @pytest.mark.parametrize(("dtype", "unit"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8), ("float64", 2.0**-40)])
