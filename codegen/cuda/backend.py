@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from ...errors import user_source
-from ...ir.cached import cached_property
 from ...ir.stmt import Function
 from ...runtime.cuda_kernel import DeviceProgram, device_kernel
 from ...runtime.kernel import Kernel
@@ -26,8 +25,9 @@ from .checks import call_checks
 from .emulate.call import EmulatedRun
 from .errors import HostCallback
 from .grid_order import check_grid_order
+from .inspection import InspectedKernel
 from .module import cuda_text
-from .nvrtc import Compiled, compile_cuda, disassemble
+from .nvrtc import DeviceCode
 from .plan import launches, workspaces
 from .split import FEATURES, split
 
@@ -56,13 +56,17 @@ def _kernel(function: Function, target: Target, options: BuildOptions) -> Kernel
     names = unique_names(function, symbols)
     plan, memory, checks = launches(program, text, names), workspaces(program, names), call_checks(program, names)
     held = tuple(constant.data for constant in function.constants)
-    code = _DeviceCode(text.text, arch, _compiler_options(options))
+    code = DeviceCode(text.text, arch, _compiler_options(options))
     sources = _sources(function, code)
-    if _is_emulated(target):
-        kernel = callback_kernel(signature, EmulatedRun(signature, text, plan, memory, held, checks), sources)
+    emulated = EmulatedRun(signature, text, plan, memory, held, checks) if _is_emulated(target) else None
+    if emulated is not None:
+        kernel = callback_kernel(signature, emulated, sources)
     else:
         kernel = _on_device(signature, DeviceProgram(plan, memory, arch, code.binary, text.messages, held, checks), sources)
-    kernel.kernels = plan
+    kernel.kernels = tuple(
+        InspectedKernel(launch.name, launch.grid, launch.block, launch.dynamic_shared_bytes, launch.args, launch.aligned,
+                        gpu=GPUS[arch], code=code, counted=partial(emulated.traffic, at) if emulated is not None else tuple)
+        for at, launch in enumerate(plan))
     return kernel
 
 
@@ -73,28 +77,10 @@ def _on_device(signature: Signature, program: DeviceProgram, sources: Sources) -
     return device_kernel(signature, compiled.address(entries["check"]), program, sources, compiled)
 
 
-@dataclass
-class _DeviceCode:
-    """The text of one function's kernels, compiled when it is asked for."""
-
-    text: str
-    arch: str
-    options: tuple[str, ...]
-
-    @cached_property
-    def compiled(self) -> Compiled:
-        return compile_cuda(self.text, self.arch, self.options)
-
-    def binary(self, unaligned: bool) -> Compiled:
-        """The code. unaligned: for arguments that are aligned to their elements alone."""
-        more = ("-DTW_UNALIGNED",) if unaligned else ()
-        return compile_cuda(self.text, self.arch, (*self.options, *more))
-
-
-def _sources(function: Function, code: _DeviceCode) -> Sources:
+def _sources(function: Function, code: DeviceCode) -> Sources:
     texts: dict[str, Callable[[], str]] = {
         "ir": lambda: str(function), "cuda": lambda: code.text, "ptx": lambda: code.compiled.ptx,
-        "sass": lambda: disassemble(code.compiled.cubin),
+        "sass": lambda: code.sass,
     }
     return Sources("a CUDA kernel", texts, 'f.source("cuda") shows the CUDA text')
 

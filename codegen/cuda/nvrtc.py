@@ -15,20 +15,23 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from ...errors import InternalError, user_source
+from ...ir.cached import cached_property
 from ..errors import UnresolvedSymbol
 from .errors import CompilerMissing, DisassemblerMissing
 
-__all__ = ["Compiled", "compile_cuda", "disassemble", "find_nvrtc", "rejected"]
+__all__ = ["Compiled", "DeviceCode", "compile_cuda", "disassemble", "find_nvrtc", "rejected"]
 
 _INSTALL = "pip install 'tilewright[nvrtc]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """cubin: the machine code of one architecture. ptx: the portable assembly that it was made from."""
+    """cubin: the machine code of one architecture. ptx: the portable assembly that it was made from. log: what the compiler reports
+    of each kernel's registers and memory."""
 
     cubin: bytes
     ptx: str
+    log: str
 
 
 def _wheel_folders() -> Iterator[Path]:
@@ -81,11 +84,11 @@ def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compile
     program = ctypes.c_void_p()
     _check(library, library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None))
     try:
-        flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
+        flags = [f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v", *options]
         array = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         if library.nvrtcCompileProgram(program, len(flags), array):
             raise rejected("NVRTC", _text(library, program, "ProgramLog"))
-        return Compiled(_bytes(library, program, "CUBIN"), _text(library, program, "PTX"))
+        return Compiled(_bytes(library, program, "CUBIN"), _text(library, program, "PTX"), _text(library, program, "ProgramLog"))
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -137,3 +140,27 @@ def _disassembler() -> Path | None:
             return folder / "bin" / "nvdisasm"
     path = shutil.which("nvdisasm")
     return Path(path) if path else None
+
+
+@dataclass
+class DeviceCode:
+    """The text of one function's kernels, compiled when it is asked for."""
+
+    text: str
+    arch: str
+    options: tuple[str, ...]
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The code for arguments that are aligned as arrays of this package are."""
+        return compile_cuda(self.text, self.arch, self.options)
+
+    @cached_property
+    def sass(self) -> str:
+        """The assembly of it. Raises DisassemblerMissing."""
+        return disassemble(self.compiled.cubin)
+
+    def binary(self, unaligned: bool) -> Compiled:
+        """The code. unaligned: for arguments that are aligned to their elements alone."""
+        more = ("-DTW_UNALIGNED",) if unaligned else ()
+        return compile_cuda(self.text, self.arch, (*self.options, *more))

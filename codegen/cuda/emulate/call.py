@@ -18,6 +18,7 @@ from ....runtime.signature import BufferParam, Signature
 from ..module import CudaText
 from .compiler import KernelEntry, compile_for_emulation
 from .run import Launch, Memory, emulate
+from .traffic import Counts, Traffic
 
 __all__ = ["SEED_VARIABLE", "EmulatedRun"]
 
@@ -35,6 +36,7 @@ class EmulatedRun:
         self._constants, self._checks = constants, checks
         self._entries = tuple(KernelEntry(kernel.name, kernel.parameters) for kernel in text.kernels)
         self._turn = ProcessLock()
+        self._counts: list[Counts | None] = []
 
     def __call__(self, arguments: list[Any], values: dict[str, int]) -> None:
         try:
@@ -45,6 +47,11 @@ class EmulatedRun:
             raise KernelOutOfMemory(
                 f"{self._signature.name} could not get memory on the emulated GPU", reason=f"it copies every tensor: {error}",
                 called=user_source(), fix='call it on smaller tensors, or build with target="cuda" where there is a GPU') from None
+
+    def traffic(self, launch: int) -> tuple[Traffic, ...]:
+        """What was counted of a launch, by its place among them, in the last call; nothing before the first."""
+        counts = self._counts[launch] if launch < len(self._counts) else None
+        return () if counts is None else counts.traffic()
 
     def _run(self, arguments: list[Any], values: dict[str, int]) -> None:
         params, symbols = self._signature.params, self._signature.symbols
@@ -72,7 +79,8 @@ class EmulatedRun:
             Launch(launch.name, launch.blocks(values), launch.block, tuple(items[place] for place in launch.args),
                    kernel.shared_granule)
             for launch, kernel in zip(self._plan, self._text.kernels, strict=True)]
-        emulate(library, launches, memories, self._text.messages, seed=int(os.environ.get(SEED_VARIABLE, "0")), check=True)
+        self._counts = emulate(library, launches, memories, self._text.messages,
+                               seed=int(os.environ.get(SEED_VARIABLE, "0")), check=True)
         for param, argument, item in zip(params, arguments, items, strict=False):
             if isinstance(param, BufferParam) and param.is_output and isinstance(item, int):
                 argument.reshape(-1).view(np.uint8)[:] = memories[item].content

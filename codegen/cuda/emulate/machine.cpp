@@ -3,7 +3,8 @@
 // Blocks run one after the other in an order drawn from the seed, and so do the fibers of a block between two barriers.
 // A thread runs until it waits or ends, so what a missing barrier would leave to chance is found by the race checker:
 // every barrier begins an epoch, and two accesses of one element in one epoch by two threads, one of them storing, race.
-// Accesses of two blocks of one launch race likewise, whatever their epochs.
+// Accesses of two blocks of one launch race likewise, whatever their epochs. What the lanes of a warp do at one place is one
+// instruction, whose addresses tell how often it goes through memory: see traffic.h.
 //
 // Asynchronous copies are done when their thread waits for them, no earlier; from their beginning on nobody may touch the place.
 
@@ -251,6 +252,8 @@ extern "C" unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned lo
   return fibers[self].value;
 }
 
+#include "traffic.h"
+
 // Accesses
 
 static void race(Buffer &buffer, uint64_t address, bool stores, uint64_t place, bool with_writer, Cell &cell, bool blocks) {
@@ -324,6 +327,7 @@ static void access(uint64_t address, size_t size, bool stores, bool aligned, voi
     fault.element = (int64_t)((address - buffers[found].begin) / buffers[found].granule);
     fail(MISALIGNED, place);
   }
+  note(running, address, (uint32_t)place, size, buffers[found].shared, stores);
   if (!checking) return;
   Buffer &buffer = buffers[found];
   for (size_t at = 0; at < size; at += buffer.granule) check_cell(buffer, address + at, stores, place);
@@ -414,6 +418,7 @@ static bool run_block(char *shared, size_t shared_bytes) {
       to_fiber(thread);
       if (faulted) return false;
     }
+    count_traffic(threads);
     int waiting = 0, done = 0, first = -1;
     for (int thread = 0; thread < threads; ++thread) {
       Fiber &fiber = fibers[thread];
@@ -466,6 +471,7 @@ EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uin
   tw_block_extent = {block[0], block[1], block[2]};
   threads = (int)(block[0] * block[1] * block[2]);
   launch_epoch = ++epoch;
+  forget_traffic();
   size_t blocks = (size_t)grid[0] * grid[1] * grid[2];
   uint32_t *order = (uint32_t *)malloc(blocks * sizeof(uint32_t));
   for (size_t i = 0; i < blocks; ++i) order[i] = (uint32_t)i;

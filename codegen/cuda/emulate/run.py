@@ -21,6 +21,7 @@ from ..errors import (
     EmulatedRace,
 )
 from .compiler import EmulatedLibrary
+from .traffic import Counts, counts_of
 
 __all__ = ["Launch", "Memory", "emulate"]
 
@@ -63,8 +64,8 @@ class Launch:
 
 
 def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequence[Memory], messages: Sequence[str], *,
-            seed: int, check: bool) -> None:
-    """Run `launches` in order over `memories`, which then hold the results.
+            seed: int, check: bool) -> list[Counts | None]:
+    """Run `launches` in order over `memories`, which then hold the results. Returns what was counted of each, None of an empty one.
 
     seed: decides the order of blocks and of threads. check: look for races. Raises the Emulated... errors.
     """
@@ -80,14 +81,18 @@ def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequ
     table = (ctypes.c_uint64 * max(3 * len(memories), 1))()
     for i, (memory, place) in enumerate(zip(memories, places, strict=True)):
         table[3 * i], table[3 * i + 1], table[3 * i + 2] = place, len(memory.content), memory.item
+    counts: list[Counts | None] = []
     for number, launch in enumerate(launches):
         if 0 in launch.grid:
+            counts.append(None)
             continue
         fault = _run(library, launch, places, table, len(memories), seed + 7919 * number, check)
         if fault is not None:
             raise _error(library, launch, memories, messages, fault, seed)
+        counts.append(counts_of(library))
     for memory, place in zip(memories, places, strict=True):
         memory.content[:] = arena[place - base:place - base + len(memory.content)]
+    return counts
 
 
 def _run(library: EmulatedLibrary, launch: Launch, places: Sequence[int], table: ctypes.Array[ctypes.c_uint64], count: int,

@@ -1,0 +1,172 @@
+"""What a compiled kernel asks of a GPU, and what its main loop is made of: from the compiler's own report and from the SASS."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...errors import InternalError
+from ...ir.cached import cached_property
+from ...runtime.cuda_launch import KernelLaunch
+from ..gpus import Gpu
+from .emulate.traffic import Traffic
+from .nvrtc import DeviceCode
+
+__all__ = ["InspectedKernel", "Occupancy", "main_loop"]
+
+_WARP = 32
+_REGISTERS_AT_ONCE = 256
+"""What a warp's registers are a multiple of."""
+_SHARED_AT_ONCE = 1024
+"""What a block's shared memory is a multiple of; as much again is the system's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many of a kernel's blocks a multiprocessor holds at once. share: of the threads that it can hold, 0 to 1. bound: what
+    there is too little of for one more: "threads", "blocks", "registers" or "shared memory"."""
+
+    blocks: int
+    share: float
+    bound: str
+
+    @staticmethod
+    def of(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
+        """The one of blocks of so many threads, registers a thread and bytes of shared memory. Raises no errors: a block that
+        does not fit is held 0 times."""
+        warps = -(-threads // _WARP)
+        warp_registers = -(-registers * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+        block_shared = -(-shared // _SHARED_AT_ONCE) * _SHARED_AT_ONCE + _SHARED_AT_ONCE
+        held = {"threads": gpu.threads // (warps * _WARP), "registers": gpu.registers // max(warp_registers * warps, 1),
+                "shared memory": gpu.shared // block_shared, "blocks": gpu.blocks}
+        bound = min(held, key=lambda name: held[name])
+        return Occupancy(held[bound], held[bound] * warps * _WARP / gpu.threads, bound)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectedKernel(KernelLaunch):
+    """A launch with the code behind it.
+
+    What is compiled is compiled when it is asked for, by NVRTC, for the architecture of the target; without NVRTC that raises
+    CompilerMissing, and without nvdisasm, DisassemblerMissing. What is counted is counted by the emulator, in the last call.
+    """
+
+    gpu: Gpu = field(repr=False, compare=False)
+    code: DeviceCode = field(repr=False, compare=False)
+    counted: Callable[[], Sequence[Traffic]] = field(repr=False, compare=False)
+
+    @property
+    def registers(self) -> int:
+        """Registers of 32 bits that a thread has."""
+        return self._reported(r"Used (\d+) registers")
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes that a thread stores because registers are short."""
+        return self._reported(r"(\d+) bytes spill stores")
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of memory of its own that a thread has: what is spilled, and arrays that no register can hold."""
+        return self._reported(r"(\d+) bytes stack frame")
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory of a block, of both kinds."""
+        return self._reported(r"(\d+) bytes smem", 0) + self.dynamic_shared_bytes
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """How many blocks the architecture's multiprocessor holds at once."""
+        x, y, z = self.block
+        return Occupancy.of(self.gpu, x * y * z, self.registers, self.shared_bytes)
+
+    @property
+    def instructions(self) -> Mapping[str, int]:
+        """The instructions of the main loop by class, the most frequent first: "FFMA", "HMMA", "LDS.128" ...
+
+        The main loop is the innermost one with the most arithmetic, or the whole kernel where there is none. Loads and stores have
+        their bits behind the point: LDG and STG of global memory, LDS and STS of shared, LDGSTS from one to the other.
+        """
+        return main_loop(self.code.sass, self.name)
+
+    @property
+    def traffic(self) -> tuple[Traffic, ...]:
+        """The loads and stores of the last call on the emulator by their places in the text; none before the first."""
+        return tuple(self.counted())
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Passes through shared memory in the last call on the emulator, beyond those that its bytes need."""
+        return sum(row.transactions - row.least for row in self.traffic if row.memory == "shared")
+
+    @property
+    def uncoalesced(self) -> int:
+        """Sectors of 32 bytes of global memory in the last call on the emulator, beyond those that its bytes need."""
+        return sum(row.transactions - row.least for row in self.traffic if row.memory == "global")
+
+    @cached_property
+    def _report(self) -> str:
+        parts = self.code.compiled.log.split("Compiling entry function '")
+        for part in parts[1:]:
+            if part.startswith(f"{self.name}'"):
+                return part
+        raise InternalError(f"NVRTC reports nothing of {self.name}")
+
+    def _reported(self, pattern: str, otherwise: int | None = None) -> int:
+        number = re.search(pattern, self._report)
+        if number is None and otherwise is None:
+            raise InternalError(f"NVRTC's report of {self.name} has no {pattern!r}:\n{self._report}")
+        return int(number[1]) if number is not None else otherwise or 0
+
+
+_LABEL = re.compile(r"^(\.L_x_\d+):")
+_INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(.*?);")
+_TARGET = re.compile(r"`\((\.L_x_\d+)\)")
+_ARITHMETIC = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "HFMA2", "HADD2", "HMUL2", "HMMA", "IMMA", "BMMA", "DMMA", "HGMMA",
+               "IGMMA", "QGMMA", "UTCHMMA", "IDP", "IDP4A", "FMNMX", "MUFU")
+_MEMORY = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "LD", "ST", "RED", "ATOM", "ATOMS", "ATOMG")
+
+
+def main_loop(sass: str, kernel: str) -> Mapping[str, int]:
+    """The instructions of a kernel's main loop by class, from nvdisasm's text."""
+    body = _section(sass, kernel)
+    labels: dict[str, int] = {}
+    codes: list[tuple[str, str]] = []
+    for line in body:
+        label, instruction = _LABEL.match(line), _INSTRUCTION.match(line)
+        if label is not None:
+            labels[label[1]] = len(codes)
+        elif instruction is not None and instruction[2] != "NOP":
+            codes.append((instruction[2], instruction[3]))
+    loops = [range(labels[target[1]], at + 1) for at, (name, operands) in enumerate(codes)
+             if name.startswith("BRA") and (target := _TARGET.search(operands)) and labels.get(target[1], at + 1) < at]
+    innermost = [loop for loop in loops if not any(_is_within(other, loop) for other in loops)]
+    counts = [Counter(_class(codes[at][0]) for at in loop) for loop in innermost or [range(len(codes))]]
+    chosen = max(counts, key=lambda count: (sum(count[name] for name in _ARITHMETIC), count.total()))
+    return dict(chosen.most_common())
+
+
+def _is_within(loop: range, other: range) -> bool:
+    return loop != other and loop[0] >= other[0] and loop[-1] <= other[-1]
+
+
+def _section(sass: str, kernel: str) -> list[str]:
+    lines = sass.splitlines()
+    try:
+        begin = lines.index(f".text.{kernel}:")
+    except ValueError:
+        raise InternalError(f"the SASS has no kernel {kernel}") from None
+    end = next((at for at in range(begin + 1, len(lines)) if lines[at].startswith("//-----")), len(lines))
+    return lines[begin:end]
+
+
+def _class(name: str) -> str:
+    """LDS.128, LDG.32 or LDG.8 of memory's instructions, the first word of others."""
+    first, *rest = name.split(".")
+    if first not in _MEMORY:
+        return first
+    bits = next((part.lstrip("US") for part in rest if part.lstrip("US") in ("8", "16", "64", "128")), "32")
+    return f"{first}.{bits}"
