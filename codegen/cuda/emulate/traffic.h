@@ -108,7 +108,9 @@ static void count_traffic(int threads) {
       int count = 0;
       for (int lane = 0; lane < lanes; ++lane) {
         const Note *own = notes[first + lane] + at[lane];
-        if (at[lane] < noted[first + lane] && own->place == next->place && own->size == next->size) together[count++] = own, ++at[lane];
+        if (at[lane] < noted[first + lane] && own->place == next->place && own->size == next->size &&
+            own->shared == next->shared)
+          together[count++] = own, ++at[lane];
       }
       Traffic *row = row_of(*next);
       if (!row) continue;
