@@ -42,8 +42,9 @@ def combined(reduction: Reduce, elements: Sequence[Expr], sources: Sequence[Expr
 
 
 def captured_axes(reduction: Reduce) -> list[IterVar]:
-    """The axes that the combiner itself reads, beside the two values that it is given."""
-    return [node for node in post_order(*reduction.combiner.result) if isinstance(node, IterVar)]
+    """The axes that the combiner itself or its identity reads, beside the two values that it is given."""
+    combiner = reduction.combiner
+    return [node for node in post_order(*combiner.result, *combiner.identity) if isinstance(node, IterVar)]
 
 
 def is_sum(reduction: Reduce) -> bool:

@@ -163,10 +163,12 @@ def substitute(node: NodeT, values: Mapping[Var, Expr]) -> NodeT:
             return values.get(inner)
         if isinstance(inner, (Allocate, BufferLoad, BufferStore)) and inner.buffer in buffers:
             return replace(inner, buffer=buffers[inner.buffer])
-        if isinstance(inner, Reduce):       # a combiner may read axes
-            result = tuple(substitute(value, values) for value in inner.combiner.result)
-            if any(map(_differs, result, inner.combiner.result)):
-                return replace(inner, combiner=replace(inner.combiner, result=result))
+        if isinstance(inner, Reduce):       # a combiner and its identity may read axes
+            own = (*inner.combiner.result, *inner.combiner.identity)
+            made = tuple(substitute(value, values) for value in own)
+            if any(map(_differs, made, own)):
+                half = len(inner.sources)
+                return replace(inner, combiner=replace(inner.combiner, result=made[:half], identity=made[half:]))
         return None
 
     return rewrite(node, rule)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from ..arguments import as_list
@@ -130,7 +131,7 @@ def compute(
     values = _values(returned, name, source)
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
-    op = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
+    op = ComputeOp(name=name, tag=tag or current_tag(), attrs=copy(attrs or {}), source=source, axis=axis,
                    body=wrapping(axis, body))
     outputs = tuple(op.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs

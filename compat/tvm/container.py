@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
-__all__ = ["Array", "Map"]
+__all__ = ["Array", "Attrs", "Map"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -20,3 +21,10 @@ class Map(dict[K, V]):
 
 class Array(list[V]):
     """A list."""
+
+
+class Attrs(Map[str, Any]):
+    """What an author has put on an operation: a dict of nodes. Its text is JSON."""
+
+    def __str__(self) -> str:
+        return json.dumps(self, default=lambda node: getattr(node, "value", str(node)))

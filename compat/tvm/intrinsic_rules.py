@@ -14,6 +14,7 @@ from ...ir import ops as _ops
 from ...ir.expr import Expr
 from ...te import call_intrin as _call_intrin
 from ...te import if_then_else, target_has
+from . import wmma
 
 __all__ = ["CallEffectKind", "call_intrin", "register_intrin_lowering", "register_op_attr"]
 
@@ -52,6 +53,8 @@ def call_intrin(dtype: Any, func_name: Any, *args: Any, span: object = None) -> 
     """A call of an intrinsic: of ours by name, or of one that rules were registered for."""
     del span
     name = _plain(getattr(func_name, "name", func_name))
+    if name in wmma.CALLS:
+        return wmma.call(name, *args)
     if name not in _RULES:
         return _call_intrin(dtype, name, *args)
     rules = {target: rule for target, (_, rule) in _RULES[name].items()}

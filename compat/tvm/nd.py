@@ -2,19 +2,79 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from ...arguments import as_list
-from ...runtime import Array, Device, cpu, cuda
+from ...runtime import Array, Device, cpu
 from ...runtime import array as _array
 from ...runtime import empty as _empty
 from ...runtime.array import from_dlpack as _from_dlpack
+from ...runtime.cuda_driver import context as _driver_of
 
-__all__ = ["Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu", "numpyasarray"]
+__all__ = ["Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu", "is_emulated",
+           "numpyasarray"]
+
+
+def is_emulated() -> bool:
+    """Whether "cuda" stands for the emulated GPU, whose arrays are the host's: where TILEWRIGHT_EMULATE is set."""
+    return os.environ.get("TILEWRIGHT_EMULATE", "") not in ("", "0")
+
+
+class _Gpu(Device):
+    """A GPU, and what programs ask of it."""
+
+    __slots__ = ()
+
+    @property
+    def exist(self) -> bool: return is_emulated() or super().exist
+    @property
+    def device_name(self) -> str: return str(self)
+
+    @property
+    def compute_version(self) -> str | None:
+        """Its capability, such as "9.0"; None where there is no GPU."""
+        if is_emulated() or not super().exist:
+            return "9.0" if is_emulated() else None
+        with _driver_of(self.index) as driver:
+            major, minor = driver.Device(self.index).compute_capability()
+        return f"{major}.{minor}"
+
+    def _attribute(self, name: str, emulated: int) -> int | None:
+        """One of the driver's attributes; what the emulated GPU has in its place; None where there is no GPU."""
+        if is_emulated() or not super().exist:
+            return emulated if is_emulated() else None
+        with _driver_of(self.index) as driver:
+            return int(driver.Device(self.index).get_attribute(getattr(driver.device_attribute, name)))
+
+    @property
+    def warp_size(self) -> int | None: return self._attribute("WARP_SIZE", 32)
+    @property
+    def max_threads_per_block(self) -> int | None: return self._attribute("MAX_THREADS_PER_BLOCK", 1024)
+    @property
+    def max_shared_memory_per_block(self) -> int | None: return self._attribute("MAX_SHARED_MEMORY_PER_BLOCK", 48 << 10)
+    @property
+    def multi_processor_count(self) -> int | None: return self._attribute("MULTIPROCESSOR_COUNT", 1)
+
+    def sync(self) -> None:
+        """As of any device; the emulated one has always done everything."""
+        if not is_emulated():
+            super().sync()
+
+
+def cuda(index: int = 0) -> Device:
+    """A GPU, as tw.cuda. Raises UnknownDevice (TW0525)."""
+    return _Gpu("cuda", index)
+
 
 gpu = cuda
+
+
+def _place(device: Device | None) -> Device | None:
+    """Where arrays of a device lie."""
+    return cpu(0) if isinstance(device, _Gpu) and is_emulated() else device
 
 
 class NDArray(Array):
@@ -67,7 +127,7 @@ context = device
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None, ctx: Device | None = None) -> NDArray:
     """A copy of `arr` on a device, in its own dtype."""
     del mem_scope
-    return _named(_array(np.array(arr), device or ctx))
+    return _named(_array(np.array(arr), _place(device or ctx)))
 
 
 def empty(
@@ -75,7 +135,7 @@ def empty(
 ) -> NDArray:
     """An uninitialised array; its extents may be constants of tensor shapes."""
     del mem_scope
-    return _named(_empty([int(extent) for extent in as_list(shape)], dtype, device or ctx))
+    return _named(_empty([int(extent) for extent in as_list(shape)], dtype, _place(device or ctx)))
 
 
 class _Capsule:

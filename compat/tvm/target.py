@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from ...arguments import is_sequence
+from .nd import is_emulated
 
-__all__ = ["Target", "create", "cuda", "llvm"]
+__all__ = ["Target", "create", "cuda", "current_target", "llvm"]
 
 _TELLS_US_NOTHING = ("keys", "libs", "device", "model", "tag", "runtime", "executor", "link-params", "system-lib", "opt-level",
                      "num-cores", "jit", "vector-width", "max_num_threads", "thread_warp_size", "max_threads_per_block",
@@ -38,6 +39,17 @@ class Target:
         return ["cpu"] if self.kind.name in ("llvm", "c") else [self.kind.name, "gpu"]
 
     @property
+    def max_num_threads(self) -> int:
+        """The most threads of one block."""
+        told = self.attrs.get("max_num_threads") or self.attrs.get("max_threads_per_block")
+        return int(told or (1024 if "gpu" in self.keys else 1))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """The threads that run in step."""
+        return int(self.attrs.get("thread_warp_size") or (32 if "gpu" in self.keys else 1))
+
+    @property
     def mcpu(self) -> str:
         return self.attrs.get("mcpu", "")
 
@@ -50,7 +62,8 @@ class Target:
         """The target as our driver takes it."""
         given = {{"target": "mtriple"}.get(key, key): value for key, value in self.attrs.items()}
         words = [f"-{key}={value}" if value else f"-{key}" for key, value in given.items() if key not in _TELLS_US_NOTHING]
-        return " ".join([self.kind.name, *words])
+        emulated = ["-emulate"] if self.kind.name == "cuda" and is_emulated() and "emulate" not in self.attrs else []
+        return " ".join([self.kind.name, *words, *emulated])
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
@@ -100,3 +113,8 @@ def llvm(options: str = "") -> Target:
 
 
 create = Target
+
+
+def current_target(allow_none: bool = True) -> Target | None:
+    """The innermost target entered by `with`, as Target.current."""
+    return Target.current(allow_none)

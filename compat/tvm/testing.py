@@ -6,8 +6,9 @@ The targets here are "llvm", and "cuda" where a GPU can be used.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,14 @@ from .nd import cpu, cuda, device
 from .runtime import enabled as device_enabled
 
 __all__ = [
-    "assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true",
+    "assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true", "check_numerical_grads",
     "device_enabled", "enabled_targets", "exclude_targets", "fixture",
     "known_failing_targets", "main", "parameter", "parametrize_targets", "requires_cuda", "requires_gpu", "requires_llvm",
-    "requires_package", "requires_x86", "skip_if_32bit", "uses_gpu",
+    "requires_package", "requires_x86", "skip_if_32bit", "uses_gpu", "utils",
 ]
+
+utils = SimpleNamespace(install_request_hook=lambda depth=0: None)
+"""tvm.testing.utils: TVM's tutorials turn what they download to copies of theirs; nothing is downloaded here."""
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True) -> None:
@@ -59,6 +63,33 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> N
         at = np.argwhere(~found)[0]
         where = ", ".join(f"{var.name} = {place + int(vranges[var].begin)}" for var, place in zip(variables, at, strict=True))
         raise AssertionError(f"{bool_expr} is false at {where}")
+
+
+def check_numerical_grads(
+    function: Callable[..., Any], input_values: Sequence[Any], grad_values: Sequence[Any], function_value: Any = None,
+    delta: float = 1e-3, atol: float = 1e-2, rtol: float = 0.1,
+) -> None:
+    """Raises AssertionError where gradients of a function, from arrays to a number, are not its slopes over steps of `delta`: where
+    they differ by more than atol an element, on the average, and rtol of their length. Elements at which the slopes to both sides
+    are far apart, as at a kink, are left out. function_value is computed again."""
+    del function_value
+    values = [np.array(value) for value in input_values]
+    here = float(function(*values))
+    for which, gradient in enumerate(grad_values):
+        steps, slopes = np.zeros((2, gradient.size)), np.zeros((2, gradient.size))
+        moved = values[which].reshape(-1)
+        for at in range(gradient.size):
+            kept = moved[at]
+            for side, step in enumerate((-delta, delta)):
+                moved[at] = kept + step
+                steps[side, at] = float(moved[at]) - float(kept)
+                slopes[side, at] = (float(function(*values)) - here) / steps[side, at]
+            moved[at] = kept
+        smooth = np.abs(slopes[0] - slopes[1]) <= atol + rtol * np.abs(slopes).max(axis=0)
+        wanted, got = (np.abs(steps) * slopes).sum(axis=0) / np.abs(steps).sum(axis=0), np.asarray(gradient).reshape(-1)
+        off = float(np.linalg.norm((got - wanted)[smooth]))
+        most = atol * float(np.sqrt(smooth.sum())) + rtol * float(np.linalg.norm(wanted[smooth]))
+        assert off <= most, f"the gradient of input {which} is off by {off:.3g} in all, more than {most:.3g}"
 
 
 def enabled_targets() -> list[tuple[str, Device]]:

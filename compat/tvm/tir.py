@@ -22,7 +22,7 @@ from ...ir.buffer import Buffer
 from ...ir.builder import BufferHandle
 from ...ir.dtype import DType as _DType
 from ...ir.expr import Broadcast, BufferLoad, Call, Expr, Let, Node, ProducerLoad, Ramp, Reduce, Shuffle
-from ...ir.stmt import Evaluate, Function, LetStmt, Stmt
+from ...ir.stmt import Function, LetStmt, Stmt
 from ...ir.transform import transform as _transform
 from ...ir.visit import substitute as _substitute
 from ...te import (
@@ -46,7 +46,6 @@ from ...te import (
     copysign,
     cos,
     cosh,
-    decl_buffer,
     erf,
     exp,
     exp2,
@@ -94,10 +93,12 @@ from ...te import (
     var,
 )
 from ...te import call_llvm_intrin as _call_llvm_intrin
+from ...te import decl_buffer as _decl_buffer
 from . import ir_builder, stmt_functor
 from . import tir_analysis as analysis
 from .intrinsic_rules import CallEffectKind, call_intrin
 from .nodes import theirs
+from .wmma import scope_of
 
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "Allocate", "And", "AssertStmt", "AttrStmt", "Broadcast", "Buffer",
@@ -123,6 +124,11 @@ def const(value: Any, dtype: Any = None) -> Expr:
     """A constant. One of numpy's numbers keeps its dtype, float64 too."""
     own: Any = value.dtype if isinstance(cast("object", value), np.generic) else None
     return _ops.const(value, dtype or own)
+
+
+def decl_buffer(shape: Any, dtype: Any = "float32", name: str = "buffer", *args: Any, scope: str = "", **named: Any) -> Buffer:
+    """As te.decl_buffer, with TVM's scopes of tensor cores."""
+    return _decl_buffer(shape, dtype, name, *args, scope=scope_of(scope), **named)
 
 
 class ForKind:
@@ -159,6 +165,11 @@ def _binary(node: type[_expr.BinaryOp]) -> Any:
     return _constructor(node, build)
 
 
+def _evaluate(value: Any) -> Stmt:
+    return _stmt.Evaluate(_ops.convert(value))
+
+
+Evaluate = _constructor(_stmt.Evaluate, _evaluate)
 Add, Sub, Mul, FloorDiv, FloorMod = map(_binary, (_expr.Add, _expr.Sub, _expr.Mul, _expr.FloorDiv, _expr.FloorMod))
 Min, Max, And, Or = map(_binary, (_expr.Min, _expr.Max, _expr.And, _expr.Or))
 EQ, NE, LT, LE, GT, GE = map(_binary, (_expr.EQ, _expr.NE, _expr.LT, _expr.LE, _expr.GT, _expr.GE))

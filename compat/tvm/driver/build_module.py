@@ -29,7 +29,7 @@ from ..nodes import ours
 from ..target import Target
 from ..transform import PassContext
 
-__all__ = ["IRModule", "Module", "build", "load_module", "lower"]
+__all__ = ["IRModule", "Module", "build", "load_module", "lower", "schedule_to_module"]
 
 Args = Sequence[Tensor | Var]
 _MAIN = "__tvm_main__"
@@ -142,6 +142,14 @@ def lower(
     for step in PassContext.current().lower_passes:
         mod = step(mod)
     return mod
+
+
+def schedule_to_module(
+    sch: Schedule, args: Args | None = None, name: str = "main", binds: Binds | None = None,
+) -> IRModule:
+    """The loops of a schedule without the passes of the context. Raises as `lower` does."""
+    with PassContext():
+        return lower(sch, args, name, binds)
 
 
 def _on_hardware(function: Function) -> Function:

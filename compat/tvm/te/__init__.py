@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from .... import te as _te
-from ....arguments import is_a
+from ....arguments import is_a, is_sequence
 from ....driver.lower import lower
 from ....ir import Function
 from ....ir.ops import convert
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
 from ....te import Tensor
+from .. import wmma
+from ..container import Attrs
 from ..nodes import ours, theirs
 from ..tir import add, div, logaddexp, multiply, subtract
 from . import operation, schedule, tag, tensor
 from .hybrid import HybridModule  # which makes `hybrid` the one here, not that of our te
 from .stage import Schedule, Stage, create_schedule
+from .tag import tag_scope
 from .tensor import HybridOp
 
 __all__ = [
-    "HybridModule", "HybridOp", "Schedule", "Stage", "add", "comm_reducer", "convert", "create_prim_func", "create_schedule",
-    "decl_tensor_intrin", "div", "extern", "logaddexp", "multiply", "operation", "schedule", "subtract", "tag", "tensor",
+    "HybridModule", "HybridOp", "Schedule", "Stage", "add", "comm_reducer", "compute", "convert", "create_prim_func",
+    "create_schedule",
+    "decl_tensor_intrin", "div", "extern", "logaddexp", "multiply", "operation", "schedule", "subtract", "tag", "tag_scope",
+    "tensor",
 ]
 __all__ += _te.__all__
 
@@ -31,6 +36,20 @@ def create_prim_func(ops: Any) -> Function:
     """The loops of tensors in call order (inputs, then outputs), unscheduled: tvm.build takes it."""
     computed = [each.op for each in ops if isinstance(each, Tensor) and not each.op.is_passed]
     return theirs(lower(create_schedule(computed), list(ops)))
+
+
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """As te.compute. The operation's attrs are nodes, and print as JSON."""
+    return _te.compute(shape, fcompute, name, tag, Attrs({key: _noted(value) for key, value in (attrs or {}).items()}))
+
+
+def _noted(value: Any) -> Any:
+    """What an author notes on an operation: numbers as nodes, in lists too."""
+    if is_sequence(value):
+        return [_noted(each) for each in value]
+    return convert(value) if isinstance(value, (int, float)) else value
 
 
 def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Any:
@@ -44,14 +63,17 @@ def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], *args: Any, **
 
 
 def decl_tensor_intrin(op: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """As te.decl_tensor_intrin. The statements may hold nodes with TVM's names."""
+    """As te.decl_tensor_intrin. The statements may hold nodes with TVM's names; those that call tensor cores give ours."""
+
+    made: list[Any] = []
 
     def bodies(*buffers: Any) -> Any:
         given = fcompute(*buffers)
-        return tuple(map(ours, given)) if is_a(given, tuple) else ours(given)
+        made.append(tuple(map(ours, given)) if is_a(given, tuple) else ours(given))
+        return made[-1]
 
     intrin = _te.decl_tensor_intrin(op, bodies, *args, **named)
-    return replace(intrin, buffers=_Buffers(intrin.buffers))
+    return wmma.intrinsic(intrin, made[-1]) or replace(intrin, buffers=_Buffers(intrin.buffers))
 
 
 class _Buffers(dict[Any, Any]):

@@ -11,7 +11,7 @@ from ....ir.expr import BinaryOp, Cast, Expr, IntImm, Node, Range, Var
 from ....ir.expr import IterVar as _IterVar
 from ....ir.ops import const
 from ....ir.stmt import Stmt
-from ....ir.visit import post_order, rewrite
+from ....ir.visit import post_order, rewrite, substitute
 from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from ....schedule.lowering.bounds import infer_bounds
 from ....schedule.lowering.dataflow import analyse
@@ -37,10 +37,16 @@ def ScheduleOps(schedule: Schedule, dom_map: object = None, debug_keep_trivial_l
 
 
 def InferBound(schedule: Schedule) -> Map[_IterVar, Range]:
-    """The range of every iteration variable of the schedule's stages; of those that only symbols of int32 tell, in int32."""
+    """The range of every iteration variable of the schedule's stages, in terms of the leaves around; of those that only symbols
+    of int32 tell, in int32."""
     analyzer = Analyzer()
-    stages = infer_bounds(analyse(schedule), analyzer).of.values()
-    return Map({axis: Range(_narrow(within.begin, analyzer), _narrow(within.extent, analyzer))
+    stages = list(infer_bounds(analyse(schedule), analyzer).of.values())
+    leaf_of: dict[Var, Expr] = {loop.var: loop.axis for stage in stages for loop in stage.loops if loop.var is not None}
+
+    def bound(value: Expr) -> Expr:
+        return substitute(_narrow(value, analyzer), leaf_of)
+
+    return Map({axis: Range(bound(within.begin), bound(within.extent))
                 for stage in stages for axis, within in stage.ranges.items()})
 
 

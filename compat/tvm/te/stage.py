@@ -15,8 +15,10 @@ from ....schedule.model.schedule import Schedule as _Schedule
 from ....schedule.model.schedule import operations_of
 from ....schedule.model.stage import Stage as _Stage
 from ....schedule.primitives.pragma import KEYS
+from ....te.tensor import Tensor
 from ....te.tensor_intrin import TensorIntrin
 from ..tir import IterVar as Kinds
+from ..wmma import scope_of
 
 __all__ = ["Group", "Schedule", "Stage", "create_schedule"]
 
@@ -83,6 +85,10 @@ class Stage(_Stage):
         """"root", "at", "inline" or "inlined", which equal 1, 4, 2 and 3."""
         return cast("AttachType", _AttachType(self.placement.type))
 
+    def set_scope(self, scope: str) -> None:
+        """As ours, with TVM's scopes of tensor cores."""
+        super().set_scope(scope_of(scope))
+
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
         """As ours. "vectorize", "unroll" and "parallel" are the primitives; a key that no pass reads is kept, without effect."""
         if pragma_type in ("vectorize", "unroll", "parallel"):
@@ -117,6 +123,14 @@ class Schedule(_Schedule):
 
     STAGE: ClassVar[type[_Stage]] = Stage
     GROUP: ClassVar[type[_Group]] = Group
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
+        """As ours, with TVM's scopes of tensor cores."""
+        return super().cache_read(tensor, scope_of(scope), readers, reindex)
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """As ours, with TVM's scopes of tensor cores."""
+        return super().cache_write(tensor, scope_of(scope))
 
 
 def create_schedule(ops: Any) -> Schedule:
