@@ -196,7 +196,7 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
     ]
     if body.chain is not None:
         name, links = body.chain
-        runs = max(machine.window / (begun * trips), 1.0)
+        runs = max(machine.window / (begun * max(trips, 1)), 1.0)
         again = machine.instructions.load.latency + machine.instructions.store.latency if body.spilled else 0.0
         busy = sum(arithmetic.values()) if body.spilled else 0.0
         waits = max(getattr(machine.instructions, name).latency * links / runs, busy)

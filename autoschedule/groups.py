@@ -111,8 +111,10 @@ class _Cutter:
                 self.readers[source].append(op)
         self.outputs = {s[op].op for op in s.outputs}
         self.stepwise = {op for each in self.order for op in each.steps(self.order)}
-        self.claimed = {op for op in self.order if not op.values or op.calls_intrinsic or op in self.stepwise}
-        """Those of a piece; and placeholders, what is no ordinary compute, and what is computed step by step within a scan."""
+        self.claimed = {op for op in self.order if not op.values or op.calls_intrinsic or op in self.stepwise
+                        or s[op].attach_type == "inline"}
+        """Those of a piece; and placeholders, what is no ordinary compute, what is computed step by step within a scan, and what
+        was inlined before."""
         self.place = {op: at for at, op in enumerate(self.order)}
 
     def run(self) -> list[Piece]:

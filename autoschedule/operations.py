@@ -10,13 +10,13 @@ from ..ir.combine import FUSED
 from ..ir.expr import Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import children, post_order
+from ..schedule.model.inlined import inlined_into as stages_inlined_into
 from ..te.operation import Operation
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
-    from ..schedule.model.stage import Stage
 
 __all__ = ["axes_in", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
            "is_known", "is_plain", "loads_of", "weight"]
@@ -100,14 +100,7 @@ def is_plain(op: Operation) -> bool:
 
 def inlined_into(s: Schedule, op: Operation) -> list[Operation]:
     """The operations, as they are computed now, whose expressions stand in that of `op`: readers before what they read."""
-    inlined: set[Stage] = set()
-    stack = [s[op]]
-    while stack:
-        for producer in stack.pop().producers:
-            if producer not in inlined and producer.attach_type == "inline":
-                inlined.add(producer)
-                stack.append(producer)
-    return [stage.op for stage in reversed(s.in_order(inlined)) if stage.op.values]
+    return [stage.op for stage in stages_inlined_into(s[op])]
 
 
 def weight(op: Operation) -> int:

@@ -18,6 +18,7 @@ from ..te.operation import Operation
 from .errors import BadRule
 from .estimate import Estimate
 from .groups import Group, cut
+from .phases import in_phases
 from .pieces import APART, Piece
 from .plan import Candidate, Chooser, Decision, cheapest
 from .registry import Rule, registered
@@ -43,6 +44,7 @@ def schedule(
 def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Schedule:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule; where sums are to keep their order and the rule
     does not, another that does."""
+    in_phases(s, exact)
     fusion = APART
     machine = machine_of(target)
     if target.backend.rules == "gpu":

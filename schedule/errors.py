@@ -203,6 +203,12 @@ class BadClone(ScheduleError):
     code = "TW0254"
 
 
+class BadPhases(ScheduleError):
+    """A tensor that cannot be computed apart by the remainders of an index."""
+
+    code = "TW0262"
+
+
 class BadSkew(ScheduleError):
     """Loops of which none can begin elsewhere in each iteration of the other."""
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.visit import post_order
+from ...schedule.model.inlined import expanded as expression_of
 from ...te.operation import Operation
-from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import axes_in, inlined_into
@@ -46,10 +46,7 @@ class Crossing:
 
 def expanded(s: Schedule, op: Operation) -> Expr:
     """What an element of `op` is, with the expressions of inlined operations in it."""
-    value = op.values[0]
-    for reader in inlined_into(s, op):
-        value = inline(value, reader.output(0), reader.axis, reader.values[0])
-    return value
+    return expression_of(s[op])
 
 
 def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Crossing | None:

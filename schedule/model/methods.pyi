@@ -444,6 +444,29 @@ class SchedulePrimitives:
         Raises BadGroup (TW0250), UnknownStage (TW0201).
         """
 
+    def polyphase(self, tensor: Tensor, axis: IterVar, step: int) -> list[Tensor]:
+        """Compute the elements of `tensor` with y = 0, 1, ... modulo `step` apart, each in a stage, where `axis` is y.
+
+            for y in 8:  for k in 4:                 for y.outer in 4:  for k.outer in 2:      # polyphase(C, y, 2)
+              if (y + k) % 2 == 0:                     C.phase0[y.outer] += A[y.outer + k.outer] * W[2 * k.outer]
+                C[y] += A[(y + k) // 2] * W[k]   →   for y.outer in 4:  for k.outer in 2:
+                                                       C.phase1[y.outer] += A[y.outer + k.outer + 1] * W[2 * k.outer + 1]
+                                                     for y in 8:  C[y] = C.phase1[y // 2] if y % 2 else C.phase0[y // 2]
+
+        tensor: the one output of a te.compute whose loops are as declared. axis: a data axis of it, of constant extent. step: from
+        2 to 16. What is inlined into the stage becomes part of the phases. Returns the phases, of the tensor's dtype, the extent
+        along the axis being what is left of it; one that is the same number everywhere is no stage. After them come "C.zeros" and
+        "C.left_out", where there are such.
+
+        In a phase of a reduction `(a * y + b * k + c) % m == d` steps the reduce axis k by m, where it is a condition of the
+        reduction, of a choice between its terms and 0, or of a choice between a factor of its terms and 0. No bit changes in the
+        first two cases, nor where terms are whole numbers. In the last one a term that is left out was 0 times the other factor:
+        NaN where that is infinite or none. Those terms are added up apart, C.left_out, once for all places: the sum is the
+        declared one in another order.
+
+        Raises BadPhases (TW0262), UnknownStage (TW0201), WrongArgument (TW0222).
+        """
+
     def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
         """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.
 

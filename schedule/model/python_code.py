@@ -108,10 +108,12 @@ class _Writer:
         before = list(self.schedule.stages)
         result = call()
         text = f"{on}.{record.primitive}({', '.join(shown)})"
-        new = next((stage for stage in self.schedule.stages if stage not in before), None)
-        if new is not None:
-            self.operations[new] = self.fresh_name(new.name)
-            text = f"{self.operations[new]} = {text}{'[0]' if isinstance(result, list) else ''}.op"
+        new = [stage for stage in self.schedule.stages if stage not in before]
+        self.operations.update((stage, self.fresh_name(stage.name)) for stage in new)
+        if len(new) > 1:  # a list of as many
+            text = f"{_unpacked([self.operations[stage] for stage in new])} = [each.op for each in {text}]"
+        elif new:
+            text = f"{self.operations[new[0]]} = {text}{'[0]' if isinstance(result, list) else ''}.op"
         elif isinstance(result, Group):
             self.groups[result] = self.fresh_name(result.name)
             text = f"{self.groups[result]} = {text}"

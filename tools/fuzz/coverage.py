@@ -34,6 +34,7 @@ _OF_SCRIPTS = dict.fromkeys(
     "a script has loops, and no expression of an element that could be computed elsewhere or otherwise",
 ) | {
     "clone_in": "a script is not written twice", "compute_with": "the loops of a script are its own",
+    "polyphase": "a script has no element to write for a part of its places",
     "compute_inline": "a script has no expression to put into its readers",
     "rfactor": "a script reduces in its own words",
 }
@@ -42,7 +43,8 @@ _OF_EXTERNS = dict.fromkeys(
     ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "prefetch"),
     "an extern is a statement, of whose loops a schedule knows nothing",
 ) | dict.fromkeys(
-    ("cache_write", "clone_in", "compute_inline", "compute_with", "rfactor", "storage_align", "transform_layout", "rolling_buffer"),
+    ("cache_write", "clone_in", "compute_inline", "compute_with", "polyphase", "rfactor", "storage_align", "transform_layout",
+     "rolling_buffer"),
     "an extern has no expression of an element, and says itself how its memory lies",
 )
 

@@ -182,6 +182,10 @@ refused(errors.BadClone, "D does not read B.*B is read by C", lambda p: p.s.clon
 refused(errors.BadClone, "nobody else reads B", lambda p: p.s.clone_in(p.B, p.C))
 refused(errors.BadClone, "no readers were given", lambda p: p.s.clone_in(p.B, []))
 refused(errors.BadClone, "A is a placeholder", lambda p: p.s.clone_in(p.A, p.B))
+refused(errors.BadPhases, "k is no data axis", lambda p: p.s.polyphase(p.C, p.k, 2))
+refused(errors.BadPhases, "A is not the one tensor of a te.compute", lambda p: p.s.polyphase(p.A, p.i, 2))
+refused(errors.BadPhases, "there would be 17 phases", lambda p: p.s.polyphase(p.C, p.i, 17))
+refused(errors.BadPhases, "its loops are scheduled already", lambda p: p.s.polyphase(p.C, p.i, 2), lambda p: p.s[p.C].split(p.i, 4))
 refused(errors.BadCacheWrite, "a tensor is asked for", lambda p: p.s.cache_write([], "local"))
 refused(errors.BadRfactor, "a tensor is asked for", lambda p: p.s.rfactor(p.C.op, p.k))
 refused(

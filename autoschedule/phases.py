@@ -1,0 +1,119 @@
+"""Sums of which divisibility leaves terms out, phase by phase: transposed convolutions, and what is read with zeros put in between.
+
+    apart[y] = x[y // 2] if y % 2 == 0 else 0          C.phase0[y] = sum over k of x[y + k] * w[2 * k]
+    C[y] = sum over k of apart[y + k] * w[k]     →     C.phase1[y] = sum over k of x[y + k + 1] * w[2 * k + 1]
+
+Every phase is a sum like any other, whose rule does not know where it came from. It is done before the graph is cut into groups,
+for every target, wherever it takes terms away: nothing takes less time than no term at all.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ..ir.analysis.linear import linear, terms
+from ..ir.expr import EQ, Expr, FloorMod, IfThenElse, IntImm, IterVar, Select
+from ..ir.visit import post_order
+from ..schedule import Schedule, Stage
+from ..schedule.model.exactness import is_exact_after
+from ..schedule.model.inlined import expanded
+from ..schedule.primitives.polyphase import MOST, congruences, left_out_of
+from ..te.operation import Operation
+from ..te.shape import constant_extent
+from ..te.tensor import Tensor
+from .operations import depends_on, is_plain, weight
+from .reads import most_reads
+
+__all__ = ["in_phases"]
+
+MOST_STAGES = 64
+"""Phases of one sum."""
+TRIVIAL = 8
+"""Operators of what is computed in each phase that reads it."""
+
+
+def in_phases(s: Schedule, exact: bool) -> None:
+    """Takes such sums of a schedule that nobody has touched apart. exact: not those of which that is another order."""
+    if not any(_divisions(value) for stage in s.stages for value in stage.op.values):
+        return
+    for op in [stage.op for stage in s.stages if stage.op.reduction is not None and stage.op.num_outputs == 1]:
+        extents = [constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)]
+        if not all(extents) or op.calls_intrinsic or any(depends_on(axis) for axis in op.reduce_axis):
+            continue
+        with s.attempt() as attempt:
+            taken = _taken_apart(s, op)
+        if not taken or exact and not is_exact_after(attempt):
+            s.undo(attempt)
+
+
+def _taken_apart(s: Schedule, op: Operation) -> bool:
+    """Takes one sum apart, and what it alone reads; returns whether that leaves terms out."""
+    for head in s[op].producers:
+        if _is_own(head) and _look_through(head):
+            _in_parts(s, head.op.output(0), _own_steps(head))
+            head.compute_inline()
+        elif _is_own(head) and weight(head.op) <= TRIVIAL and not any(
+                isinstance(node, IfThenElse | Select) for node in post_order(*head.op.values)):
+            head.compute_inline()
+    return _in_parts(s, op.output(0), _steps(s[op]))
+
+
+def _is_own(stage: Stage) -> bool:
+    """Whether one other stage alone reads it, and can have its expression."""
+    return is_plain(stage.op) and not stage.is_output and len(stage.readers) == 1
+
+
+def _look_through(stage: Stage) -> bool:
+    """Inlines into a stage what it alone reads of conditions of divisibility; returns whether there are any."""
+    for producer in stage.producers:
+        if _is_own(producer) and most_reads(producer.op, [stage.op]) == 1 and _look_through(producer):
+            producer.compute_inline()
+    return bool(_divisions(expanded(stage)))
+
+
+def _divisions(value: Expr) -> list[FloorMod]:
+    """The remainders by numbers that conditions ask for."""
+    return [node.a for node in post_order(value) if isinstance(node, EQ) and isinstance(node.a, FloorMod)
+            and isinstance(node.a.b, IntImm) and isinstance(node.b, IntImm)]
+
+
+def _own_steps(head: Stage) -> dict[int, int]:
+    """Of the data axes, by their places, of whose remainders by a number alone it depends what an element is; with the number."""
+    steps: dict[int, int] = {}
+    for division in _divisions(expanded(head)):
+        assert isinstance(division.b, IntImm)
+        modulus = division.b.value
+        left = {atom: by for atom, by in terms(linear(division.a)) if by % modulus}
+        for atom, by in left.items() if len(left) == 1 else ():
+            if isinstance(atom, IterVar) and atom in head.op.axis:
+                steps.setdefault(head.op.axis.index(atom), modulus // gcd(by, modulus))
+    return steps
+
+
+def _steps(stage: Stage) -> dict[int, int]:
+    """Of the data axes of a sum, by their places, in whose phases reduce axes take steps; with the number of phases."""
+    value = expanded(stage)
+    steps: dict[int, int] = {}
+    for at, axis in enumerate(stage.op.axis):
+        found = next(congruences(value, axis, stage.op.reduce_axis), None)
+        step = found.modulus // gcd(found.of_axis, found.modulus) if found is not None else 1
+        if step > 1 and left_out_of(value, axis, step) is not None:
+            steps[at] = step
+    return steps
+
+
+def _in_parts(s: Schedule, tensor: Tensor, steps: dict[int, int]) -> bool:
+    """The phases of a tensor along several axes, as many as are few; returns whether there are any."""
+    parts: list[Tensor] = [tensor]
+    for at, step in steps.items():
+        if step > MOST or len(parts) * step > MOST_STAGES:
+            continue
+        phases: list[Tensor] = []
+        for part in parts:
+            stage = s[part]
+            name = f"{stage.op.name}.phase"
+            phases += [each for each in s.polyphase(stage.op.output(0), stage.op.axis[at], step) if each.op.name.startswith(name)]
+            if part is not tensor:
+                stage.compute_inline()
+        parts = phases
+    return parts != [tensor]

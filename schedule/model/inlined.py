@@ -1,0 +1,33 @@
+"""What an element is once the definitions of inlined stages stand where they are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...te.rewrite import inline
+
+if TYPE_CHECKING:
+    from ...ir.expr import Expr
+    from .stage import Stage
+
+__all__ = ["expanded", "inlined_into"]
+
+
+def inlined_into(stage: Stage) -> list[Stage]:
+    """The stages whose expressions stand in that of `stage`: readers before what they read."""
+    inlined: set[Stage] = set()
+    stack = [stage]
+    while stack:
+        for producer in stack.pop().producers:
+            if producer not in inlined and producer.attach_type == "inline":
+                inlined.add(producer)
+                stack.append(producer)
+    return [each for each in reversed(stage.schedule.in_order(inlined)) if each.op.values]
+
+
+def expanded(stage: Stage, at: int = 0) -> Expr:
+    """The value `at` of an element, with the expressions of inlined stages in it."""
+    value = stage.op.values[at]
+    for producer in inlined_into(stage):
+        value = inline(value, producer.op.output(0), producer.op.axis, producer.op.values[0])
+    return value
