@@ -73,7 +73,9 @@ def _get(name: str) -> object:
         from .te.errors import NoSuchName
         from .te.unknown_names import unknown_name
 
-        raise unknown_name(NoSuchName, "tw", name, __all__)
+        raise unknown_name(NoSuchName, "tw", name, __all__, {
+            "compile": "tw.build", "schedule": "tw.autoschedule.schedule, or te.create_schedule", "tune": "tw.autotune.tune",
+            "nd": "tw.array and tw.empty", "compute": "te.compute", "placeholder": "te.placeholder"})
     value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value

@@ -25,6 +25,7 @@ through `ir.ops`, where types are matched.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -101,8 +102,14 @@ class Expr(Node):
     def __float__(self) -> float:
         return float(self.__index__())
 
+    def __round__(self, digits: int | None = None) -> int:
+        return self.__index__()
+
     def __iter__(self) -> Iterator[Expr]:
-        raise TypeError(f"'{type(self).__name__}' expression is a single value and cannot be iterated over")
+        raise NotAKnownNumber(
+            f"`{self}` cannot be iterated over", reason="it is one symbolic value, whose loops stand in the kernel",
+            called=user_source(), fix="for a sum declare k = te.reduce_axis((0, n), \"k\") and write te.sum(A[i, k], axis=k)",
+        )
 
     __hash__ = object.__hash__
 
@@ -357,6 +364,7 @@ class EQ(CompareOp):
     symbol = "=="
 
     def __bool__(self) -> bool:
+        _tell_of_identity(self)
         return self.a is self.b
 
 
@@ -367,7 +375,21 @@ class NE(CompareOp):
     symbol = "!="
 
     def __bool__(self) -> bool:
+        _tell_of_identity(self)
         return self.a is not self.b
+
+
+def _tell_of_identity(compared: CompareOp) -> None:
+    """Warn of the truth of `i == 0` in a user's line, which no value of i decides: of an axis, or of what is computed from one."""
+    if isinstance(compared.b, IntImm) and isinstance(compared.a, (IterVar, BinaryOp)):
+        source = user_source(("ir.expr",))
+        if source is not None:
+            warnings.warn_explicit(
+                f"the truth of `{compared}` is whether both sides are one object, which they are not, whatever {compared.a} is: "
+                "te.if_then_else chooses by value", UserWarning, source.file, source.line, registry=_told)
+
+
+_told: dict[Any, Any] = {}
 
 
 class LogicalOp(BinaryOp):

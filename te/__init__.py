@@ -121,6 +121,7 @@ _ELSEWHERE = {
     "argmax": "a te.comm_reducer over (index, value) tuples", "argmin": "a te.comm_reducer over (index, value) tuples",
     "mean": "te.sum(x, axis=k) in a stage of its own, divided by the extent in the next", "relu": "te.max(x, 0)",
     "zeros": "te.compute(shape, lambda *i: te.const(0, dtype))", "matmul": "te.sum(A[i, k] * B[k, j], axis=k)",
+    "array": "te.placeholder(shape, dtype), and pass the array when the kernel is called", "dot": "te.sum(a[k] * b[k], axis=k)",
     "logical_and": "te.all(a, b)", "logical_or": "te.any(a, b)", "logical_not": "~condition",
 }
 """What other libraries have under these names, in ours."""

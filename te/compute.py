@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from ..arguments import as_list
 from ..errors import SourceLine, user_source
-from ..ir.errors import NotAnExpression
+from ..ir.dtype import SCALAR_TYPES
+from ..ir.errors import NotAKnownNumber, NotAnExpression
 from ..ir.expr import Expr, IterVar
 from ..ir.ops import convert
 from .body import check_body, join_reductions
@@ -114,16 +115,16 @@ def compute(
     if callable(shape) and not callable(fcompute):
         raise WrongParameters(f"{name} is given its function before its shape", reason=f"got the shape {shape!r}"[:200],
                               called=source, fix="te.compute(shape, lambda i, j: ...)")
+    if tag in SCALAR_TYPES:
+        raise WrongParameters(
+            f"cannot declare {name} with the tag '{tag}'", called=source,
+            reason="a dtype is none of compute's parameters: it is that of the elements",
+            fix=f'te.compute(shape, lambda i: A[i].astype("{tag}"), name="{name}")')
     extents = as_shape(shape, name)
     names = _axis_names(fcompute, extents, name)
     axis = tuple(IterVar(axis_name, domain.begin.dtype, domain)
                  for axis_name, domain in zip(names, map(zero_based, extents), strict=False))
-    try:
-        returned = fcompute(*axis)
-    except WrongNumberOfIndices:
-        if len(names) == len(extents):
-            raise
-        raise _wrong_parameters(fcompute, extents, name) from None
+    returned = _element(fcompute, axis, extents, name)
     if isinstance(returned, IntrinsicCall):
         return tensor_compute(name, extents, axis, returned, tag or current_tag(), attrs or {})
     if len(names) != len(extents):
@@ -135,6 +136,23 @@ def compute(
                    body=wrapping(axis, body))
     outputs = tuple(op.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _element(fcompute: Callable[..., Any], axis: tuple[IterVar, ...], extents: tuple[Expr, ...], name: str) -> Any:
+    """What fcompute gives for the element at these axes."""
+    try:
+        return fcompute(*axis)
+    except WrongNumberOfIndices:
+        if len(axis) == len(extents):
+            raise
+        raise _wrong_parameters(fcompute, extents, name) from None
+    except IndexError as error:  # numpy's, of A[i]
+        if not str(error).startswith("only integers, slices"):
+            raise
+        raise NotAKnownNumber(
+            f"{name} reads an array of numpy at symbolic indices", called=user_source(),
+            reason="the values of its axes are known when its kernel runs",
+            fix="declare the array as T = te.placeholder(shape, dtype), and pass it when the kernel is called") from error
 
 
 def _axis_names(fcompute: Callable[..., Any], shape: tuple[Expr, ...], name: str) -> list[str]:

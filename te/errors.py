@@ -95,7 +95,7 @@ class AmbiguousTensorTruth(TensorExpressionError):
     code = "TW0124"
 
 
-class TensorIsNotIterable(TensorExpressionError):
+class TensorIsNotIterable(TensorExpressionError, TypeError):
     """A tensor used as if it were a Python sequence."""
 
     code = "TW0125"

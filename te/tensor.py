@@ -14,6 +14,7 @@ from ..ir.expr import Expr, IntImm, Producer, ProducerLoad, Var
 from ..ir.ufuncs import meaning
 from ..ir.widen import widened
 from .errors import BadIndex, IndexOutOfRange, NoMatrixProduct, NoSuchName, TensorIsNotIterable, WrongNumberOfIndices
+from .numpy_functions import WRITTEN, refuse
 from .shape import extent_text, index_expr, shape_text
 from .unknown_names import unknown_name
 
@@ -32,6 +33,10 @@ class TensorOperators:
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **keywords: Any) -> Any:
         """numpy's functions of elements, and operators with a numpy scalar on the left."""
         return _elementwise.operate(ufunc.__name__, meaning(ufunc, method, keywords), *operands)
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        """numpy's functions of whole arrays: np.dot(A, B) would take a tensor for a number."""
+        raise refuse(function)
 
     def __matmul__(self, other: Any) -> Any: raise _no_matmul(self, other)
     def __rmatmul__(self, other: Any) -> Any: raise _no_matmul(other, self)
@@ -124,15 +129,25 @@ class Tensor(TensorOperators, Producer):
         return self.op.truth()
 
     def __iter__(self) -> Iterator[Any]:
-        raise TensorIsNotIterable(
-            f"tensor {self.name} cannot be iterated over", declared=self.source, called=user_source(),
-            reason="its elements are not known while the program is being built",
-            fix=f"describe one element by its indices: te.compute({self.name}.shape, lambda *i: {self.name}[i])",
-        )
+        raise self._is_no_sequence("cannot be iterated over", "describe one element by its indices: "
+                                   f"te.compute({self.name}.shape, lambda *i: {self.name}[i])")
 
     if not TYPE_CHECKING:
+        def __len__(self) -> int:
+            raise self._is_no_sequence("has no length", f"its extents are {self.name}.shape, of which there are {self.name}.ndim")
+
+        def __setitem__(self, indices: Any, value: Any) -> None:
+            raise self._is_no_sequence("cannot be assigned to", f"declare a new tensor: te.compute({self.name}.shape, lambda *i: "
+                                       "te.if_then_else(condition, value, ...)); a te.hybrid.script assigns elements")
+
         def __getattr__(self, name: str) -> Any:
-            raise unknown_name(NoSuchName, "Tensor", name, (each for each in dir(type(self)) if not each.startswith("_")))
+            raise unknown_name(NoSuchName, "Tensor", name, (each for each in dir(type(self)) if not each.startswith("_")),
+                               WRITTEN)
+
+    def _is_no_sequence(self, what: str, fix: str) -> TensorIsNotIterable:
+        return TensorIsNotIterable(
+            f"tensor {self.name} {what}", declared=self.source, called=user_source(), fix=fix,
+            reason="its elements are not known while the program is being built")
 
     def __repr__(self) -> str:
         return f"Tensor({tensor_text(self)}, {self.op.kind})"

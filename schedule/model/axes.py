@@ -89,7 +89,8 @@ def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
             declared=stage.op.source,
             called=user_source(),
             loops=outline(stage),
-            fix=f"pass one of s[{stage.name}].leaf_iter_vars",
+            fix=f"pass them one by one: *s[{stage.name}].op.axis" if isinstance(axis, (list, tuple)) else
+                f"pass one of s[{stage.name}].leaf_iter_vars",
         )
     if place_of(stage.all_iter_vars, axis) < 0:
         raise _foreign(stage, axis, doing)

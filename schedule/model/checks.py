@@ -8,6 +8,7 @@ from typing import Any, cast
 from ...errors import ScheduleError, user_source
 from ...ir.buffer import SCOPES, is_scope
 from ...ir.expr import IterVar
+from ...te.tensor import Tensor
 from ..errors import ScanLoopsStay, UnknownScope, WrongArgument
 from .axes import derived_roots, outline
 from .group import Group
@@ -36,7 +37,7 @@ def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgumen
         f"{doing} {stage.name}",
         reason=f"a stage is asked for, {type(given).__name__} was given",
         called=user_source(),
-        fix="pass s[T], T being a tensor or an operation",
+        fix=f"pass s[{given.name}]" if isinstance(given, Tensor) else "pass s[T], T being a tensor or an operation",
     )
 
 

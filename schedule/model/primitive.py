@@ -18,10 +18,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from ...errors import InternalError
+from ...errors import InternalError, user_source
 from ...ir.cached import cached_property
+from ..errors import WrongArgument
 from .foreign import Arguments
 from .methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
 
@@ -149,6 +151,11 @@ class Primitive:
         """Those of the method, without the stage, schedule or group that it is called on."""
         return tuple(inspect.signature(self.method).parameters.values())[1:]
 
+    @property
+    def untyped(self) -> list[inspect.Parameter]:
+        """The parameters without their types, as messages show them."""
+        return [parameter.replace(annotation=parameter.empty) for parameter in self.parameters]
+
     @cached_property
     def listed(self) -> str | None:
         """The parameter that takes any number of arguments, as `axes` of fuse."""
@@ -187,10 +194,27 @@ def primitive(
         if (owner, row.name) in _ROWS:
             raise InternalError(f"two primitives are named {row.name}")
         _ROWS[owner, row.name] = row
-        setattr(owner, row.name, method)
+        setattr(owner, row.name, _checked(row))
         return method
 
     return register
+
+
+def _checked(row: Primitive) -> Callable[..., Any]:
+    """The method, whose calls with arguments that it has no parameters for are typed errors."""
+
+    @wraps(row.method)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return row.method(*given, **named)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise  # from within
+            subject = f" of {given[0].op.name}" if given and hasattr(given[0], "op") else ""
+            raise WrongArgument(f"cannot call {row.name}{subject} so", reason=str(error), called=user_source(),
+                                fix=f"{row.name}({', '.join(map(str, row.untyped))})") from None
+
+    return call
 
 
 def find_primitive(owner: Owner, name: str) -> Primitive | None:

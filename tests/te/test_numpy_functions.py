@@ -45,7 +45,7 @@ def test_a_numpy_scalar_on_the_left_keeps_to_our_types() -> None:
 
 
 @pytest.mark.parametrize("program, fix", [
-    (lambda A: np.sum(A[0]), r"write te\.sum\(x, axis=k\)"), (lambda A: np.max(A), r"write te\.max\(x, axis=k\)"),
+    (lambda A: np.sum(A[0]), r"write te\.sum\(x, axis=k\)"), (lambda A: np.max(A), r"write topi\.max"),
     (lambda A: np.matmul(A, A), r"topi\.matmul"), (lambda A: np.add(A, 1, out=np.zeros(4)), r"np\.add with out="),
     (lambda A: np.cbrt(A[0]), r"te\.power"), (lambda A: np.add.outer(A, A), r"np\.add\.outer"),
 ], ids=["sum", "max", "matmul", "out", "cbrt", "outer"])
