@@ -51,7 +51,7 @@ class SourceLine:
 
 
 _OWN_PACKAGE = __name__.rpartition(".")[0]
-_BETWEEN = ("contextlib", "functools", "numpy")
+_BETWEEN = ("contextlib", "functools", "jax", "numpy", "torch")
 """Packages that call back into ours on a user's behalf."""
 waiting_callers: dict[int, FrameType] = {}
 """By the number of a thread that works for another one (runtime.shield): where that one waits."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ... import te
-from ...errors import user_source
+from ...errors import CallError, user_source
 from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel
 from ...runtime.signature import BufferParam, ScalarParam
@@ -52,24 +52,28 @@ def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
     outputs_last = places == sorted(places)
     dtypes = [getattr(torch, param.dtype) for param in outputs]
     tensors = [at for at, param in enumerate(inputs) if isinstance(param, BufferParam)]
-    shapes, empty, tensor = shape_reader(kernel.signature), torch.empty, torch.Tensor
+    shapes, empty, tensor, cpu = shape_reader(kernel.signature), torch.empty, torch.Tensor, torch.device("cpu")
 
-    def made(given: Sequence[Any]) -> list[Any]:
-        device = given[tensors[0]].device if tensors else "cpu"
+    def made(given: Sequence[Any], device: Any) -> list[Any]:
         return [empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes(given), dtypes, strict=True)]
 
-    def run(*given: Any) -> Any:
-        results = made(given)
-        plain = [one if not isinstance(one, tensor) else _plain(one) for one in given]
+    def call(given: Sequence[Any], results: Sequence[Any]) -> None:
         if outputs_last:
-            kernel(*plain, *results)
+            kernel(*given, *results)
         else:
-            arrays, others = iter(plain), iter(results)
+            arrays, others = iter(given), iter(results)
             kernel(*(next(others) if is_output else next(arrays) for is_output in places))
+
+    def run(*given: Any) -> Any:
+        results = made(given, cpu)
+        try:
+            call(given, results)
+        except CallError:  # most tensors are plain: looking at each costs more than the call
+            call([one if not isinstance(one, tensor) else _plain(one) for one in given], results)
         return results[0] if len(results) == 1 else tuple(results)
 
     def fake(*given: Any) -> Any:
-        results = made(given)
+        results = made(given, given[tensors[0]].device if tensors else cpu)
         return results[0] if len(results) == 1 else tuple(results)
 
     namespace, _, word = name.partition("::")

@@ -152,3 +152,10 @@ def test_a_jitted_function_gives_jax_what_is_jaxs() -> None:
     got = f(jax.numpy.ones(3))
     assert isinstance(got, jax.Array)
     np.testing.assert_array_equal(got, [2, 2, 2])
+
+
+def test_errors_of_an_operator_point_at_the_users_line() -> None:
+    torch = pytest.importorskip("torch")
+    op = scaling().as_torch_op("tilewright_test::refusing", gradient=False)
+    with pytest.raises(tw.CallError, match=r"(?s)TW0506.*called at test_bridges\.py"):
+        op(torch.ones(2, 5), torch.ones(6), 1.0)
