@@ -45,7 +45,9 @@ def estimate_of(s: Schedule, machine: Machine) -> Estimate:
 
 def _nests(s: Schedule, lowered: Lowered, rows: tuple[Decision, ...]) -> dict[int, Nest]:
     """By the place of a row, the loops at root that store its output, with those before that no row owns: its copies and parts."""
-    owners = {id(s[row.output]): at for at, row in enumerate(rows)}
+    owners: dict[int, int] = {}
+    for at, row in enumerate(rows):
+        owners.setdefault(id(s[row.output]), at)
     nests: dict[int, list[Nest | Body]] = {}
     waiting: list[Statement | Work] = []
     for item in work_of(lowered.function).body:

@@ -75,6 +75,10 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
                 alone = Group(s, head, head, (), target, machine, chooser=chooser, known=known)
                 _apply(alone, rule_for("", head))
                 decisions += alone.decisions
+    if target.backend.rules != "gpu":
+        from .cpu.siblings import share_loops
+
+        decisions += share_loops(s, machine, chooser)
     s.decisions = tuple(decisions)
     return s
 

@@ -121,7 +121,7 @@ are loaded when they are asked for, and make no circle. What a face imports by a
 LATE = {
     "__init__.py": "te.errors te.unknown_names",
     "autoschedule/registry.py": "autoschedule.plan",
-    "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.gpu.rules",
+    "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.cpu.siblings autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
     "cli/export.py": "codegen.export.errors driver.build driver.library",
     "cli/command.py": "cli.calibration cli.doctor cli.explain demo driver.cache.store "

@@ -5,7 +5,7 @@ Found by dataflow.analyse, anew each time that a schedule is lowered; bounds, ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...ir.expr import Expr, IterVar, Range, Reduce
 from ...te.operation import Operation
@@ -72,9 +72,12 @@ class Computation:
         return self.parent is not None and not 0 <= self.place < len(self.parent.stage.leaf_iter_vars)
 
     def attr(self, place: int) -> IterAttr:
-        """What is noted about the loop at a place among the leaves: where it is shared, about the leader's."""
-        stage = self.leader.stage if self.leader is not None and place < self.shared else self.stage
-        return stage.attr(stage.leaf_iter_vars[place])
+        """What is noted about the loop at a place among the leaves. A shared one runs as the leader's; what the follower itself
+        asks for in its iterations, such as prefetching, stays."""
+        own = self.stage.attr(self.stage.leaf_iter_vars[place])
+        if self.leader is None or place >= self.shared:
+            return own
+        return replace(self.leader.stage.attr(self.leader.stage.leaf_iter_vars[place]), notes=own.notes)
 
     def path(self) -> list[Computation]:
         """The computations that it lies in, itself first, outwards."""

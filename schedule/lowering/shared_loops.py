@@ -79,15 +79,17 @@ def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
     computation = bounds.computation
     stage = computation.stage
     for member in (computation, leader.computation):
-        if member.in_step or member.home is not None or member.stage.overlap == "double":
-            how = "has a double buffer" if member.stage.overlap == "double" else "is computed in the steps of a scan"
+        turns = member.stage.overlap is not None and member.stage.overlap.turns
+        if member.in_step or member.home is not None or turns:
+            how = f"has a {member.stage.overlap} buffer" if turns else "is computed in the steps of a scan"
             raise _refused(computation, f"{member.name} {how}, which has an order of its own", f"s[{stage.name}].compute_root()")
     for place, (own, theirs) in enumerate(zip(bounds.loops[:computation.shared], leader.loops, strict=False)):
         noted, attr = stage.attr(own.axis), theirs.attr
-        if noted.annotates_loop and (noted.kind, noted.bind_thread) != (attr.kind, attr.bind_thread):
+        if replace(noted, notes=()).annotates_loop and not noted.runs_as(attr):
             kind = noted.kind if noted.bind_thread is None else f"bound to {noted.bind_thread.thread_tag}"
-            raise _refused(computation, f"'{own.axis.name}' of {stage.name} is {kind}, and '{theirs.axis.name}' of "
-                           f"{leader.computation.name}, which it is to be, is not", "annotate the loop of "
+            kind = f"has the pragma {noted.pragmas[0][0]}" if noted.pragmas else f"is {kind}"
+            raise _refused(computation, f"'{own.axis.name}' of {stage.name} {kind}, and '{theirs.axis.name}' of "
+                           f"{leader.computation.name}, which it is to be, does not run so", "annotate the loop of "
                            f"{leader.computation.name}: that is how both run", own.axis)
         reduced = next((each for each, loop in ((bounds, own), (leader, theirs)) if each.marks.get(loop.axis, 0) & 2), None)
         if reduced is not None and (theirs.thread or attr.kind in ("parallel", "vectorized")):

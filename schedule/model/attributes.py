@@ -50,6 +50,10 @@ class IterAttr:
         """Whether it says anything that would be lost with the loop."""
         return self.kind != "serial" or bool(self.pragmas) or bool(self.notes)
 
+    def runs_as(self, other: IterAttr) -> bool:
+        """Whether a loop of which this is noted runs as one of which that is."""
+        return self.kind == other.kind and self.bind_thread is other.bind_thread and self.pragmas == other.pragmas
+
 
 def loop_pragmas(pragmas: tuple[tuple[str, Expr | None], ...]) -> tuple[tuple[str, Expr], ...]:
     """Those that say something about the loop."""

@@ -8,6 +8,7 @@ what the iteration of the one did, then what that of the other did, while it lie
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...errors import user_source
 from ...ir.expr import IterVar
@@ -94,7 +95,7 @@ def compute_with(stage: Stage, other: Stage, axis: IterVar) -> None:
         raise _bad(stage, other, f"{axis.name} is loop {place + 1} of {other.name} from outside, and {stage.name} has "
                    f"{len(stage.leaf_iter_vars)}", f"share a loop further out, or split loops of {stage.name} first")
     for own, theirs in zip(stage.leaf_iter_vars[:place + 1], other.leaf_iter_vars, strict=False):
-        if (stage.attr(own).kind, stage.attr(own).bind_thread) != (other.attr(theirs).kind, other.attr(theirs).bind_thread):
+        if not stage.attr(own).runs_as(other.attr(theirs)) and replace(stage.attr(own), notes=()).annotates_loop:
             refuse_lost_annotation(stage, own, "cannot share", f"annotate {theirs.name} of {other.name}: that is how both run")
     stage.schedule.record("compute_with", stage, other=other, axis=axis)
     stage.attach("with", other, axis)

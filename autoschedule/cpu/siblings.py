@@ -1,0 +1,328 @@
+"""Siblings: stages at root that read the same tensor and not each other, in the same loops, so that what is large is read once.
+
+    for i in parallel:                       for i in parallel:
+        total[i] = sum over k of A[i, k]         for k.outer:
+    for i in parallel:                 →             partial sums of A[i, k]
+        most[i] = max over k of A[i, k]              partial maxima of A[i, k]
+                                                 total[i] = ...
+                                                 most[i] = ...
+
+Each has its schedule already, by the rule of its group. Where the outermost loops of two run equally often and in the same way, the
+second is computed with the first: in those that threads share, in all of them that are alike, or in these and those of what both
+compute there. No instruction changes, so that the nests of both, as they are lowered, tell what is gained: what an iteration of a
+shared loop has read once is still in a cache, and threads are woken once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import ceil, prod
+
+from ...codegen.machine import Machine
+from ...errors import LoweringError
+from ...ir.analysis.footprint import Access
+from ...ir.analysis.work import work_of
+from ...ir.expr import IntImm, IterVar, Var
+from ...ir.visit import substitute
+from ...schedule import Schedule, Stage
+from ...schedule.lowering.computation import Computation
+from ...schedule.lowering.lower import lower_whole
+from ...schedule.lowering.stage_bounds import Bounds, Loop
+from ...schedule.lowering.text import all_arguments
+from ...schedule.model.axes import declared_ranges
+from ...te.tensor import Tensor
+from ..estimate import ASSUMED, Body, Estimate, Lines, Nest, estimate
+from ..lowered import nest_of
+from ..plan import Candidate, Chooser, Decision
+
+__all__ = ["share_loops"]
+
+UNFORESEEN = 0.1
+"""What shared loops cost more than expected, as far as memory is not what both are about: it pushes each other out of caches."""
+OPERANDS = 2
+"""Registers that an iteration needs beside its sums, if these are to wait for no memory."""
+SHARED = ("serial", "parallel")
+"""Kinds of loops that are shared: lanes, and what is written out, are a step of their own of each stage."""
+
+
+def share_loops(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decision]:
+    """Lets siblings share loops where that costs less, and tells what was decided."""
+    pairs = list(_pairs(s, machine))
+    if not pairs:
+        return []
+    try:
+        lowered = lower_whole(s, all_arguments(s))
+    except LoweringError:
+        return []
+    found = _found(lowered.bounds, nest_of(work_of(lowered.function), machine))
+    decisions: list[Decision] = []
+    for first, second in pairs:
+        leader, other = found.get(first), found.get(second)
+        if leader is None or other is None or first.attach_type == "with" or other.followers or second.attach_type == "with":
+            continue
+        ways = _ways(leader, other, lowered.bounds, machine) if _is_independent(leader, other, found) else []
+        if not ways:
+            continue
+        candidates = [candidate for candidate, _ in ways]
+        chosen = chooser(f"siblings of {first.name}, {second.name}", candidates)
+        candidates[chosen].apply()
+        decisions.append(Decision("siblings", second.name, (first.name,), second.op, machine, tuple(
+            (candidate.description, candidate.estimate) for candidate in candidates), chosen, candidates[chosen].estimate))
+        together = ways[chosen][1]
+        if together is not None:
+            leader.nest = together
+            leader.followers.append(other)
+    return decisions
+
+
+@dataclass(eq=False)
+class _Root:
+    """A stage at root. nest: of what is computed in its loops, followers too."""
+
+    computation: Computation
+    nest: Nest
+    followers: list[_Root] = field(default_factory=list["_Root"])
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The root, what is computed at its loops, and those of its followers."""
+        stages = [self.computation.stage]
+        for stage in stages:
+            stages += [each for each in stage.schedule.computed_at(stage) if each.attach_type == "at"]
+        return stages + [stage for follower in self.followers for stage in follower.stages]
+
+
+# Which stages
+
+
+def _pairs(s: Schedule, machine: Machine) -> Iterator[tuple[Stage, Stage]]:
+    """Stages at root that read the same large tensor and not each other, and whose outermost loops are alike."""
+    readers: dict[Tensor, list[Stage]] = {}
+    for stage in s.stages:
+        if stage.attach_type == "root" and stage.op.values and not stage.op.calls_intrinsic and stage.leaf_iter_vars:
+            for tensor in _read_from_outside(stage):
+                if _bytes(tensor) >= machine.l2:
+                    readers.setdefault(tensor, []).append(stage)
+    met: set[tuple[Stage, Stage]] = set()
+    for stages in readers.values():
+        pairs = [(one, other) for at, other in enumerate(stages) for one in stages[:at]]
+        for one, other in pairs:
+            if (one, other) not in met and _begin_alike(one, other) and not one.reads(other) and not other.reads(one):
+                met.add((one, other))
+                yield one, other
+
+
+def _read_from_outside(root: Stage) -> set[Tensor]:
+    """The tensors that a stage reads, itself, through what is inlined, or through what is computed at its loops."""
+    s = root.schedule
+    inside, found = {root: None}, set[Tensor]()
+    waiting = [root]
+    while waiting:
+        stage = waiting.pop()
+        for tensor in stage.written_op.input_tensors:
+            producer = s[tensor]
+            if producer in inside:
+                continue
+            if producer.attach_type in ("inline", "at"):
+                inside[producer] = None
+                waiting.append(producer)
+            else:
+                found.add(producer.written_op.output(tensor.value_index))
+    return found
+
+
+def _bytes(tensor: Tensor) -> int:
+    return prod(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape) * tensor.dtype.bytes
+
+
+def _begin_alike(one: Stage, other: Stage) -> bool:
+    """Whether the outermost loops of two stages at root run equally often and in the same way."""
+    extents = [_extent(stage, axis) for stage in (one, other) for axis in stage.leaf_iter_vars[:1]]
+    return extents[0] is not None and extents[0] == extents[1] and one.attr(one.leaf_iter_vars[0]).runs_as(
+        other.attr(other.leaf_iter_vars[0]))
+
+
+def _extent(stage: Stage, axis: IterVar) -> int | None:
+    within = declared_ranges(stage).get(axis)
+    return within.extent.value if within is not None and isinstance(within.extent, IntImm) else None
+
+
+def _found(bounds: Bounds, work: Nest) -> dict[Stage, _Root]:
+    """The stages at root by themselves, each with its nest."""
+    nests = {part.axis: part for part in work.body if isinstance(part, Nest) and _runs(part)}
+    roots: dict[Stage, _Root] = {}
+    for computation, own in bounds.of.items():
+        first = next((loop.var for loop in own.loops if loop.var is not None), None)
+        if computation.parent is None and first is not None and first in nests:
+            roots[computation.stage] = _Root(computation, nests[first])
+    return roots
+
+
+def _is_independent(one: _Root, other: _Root, roots: Mapping[Stage, _Root]) -> bool:
+    """Whether nothing of either is computed from the other, all followers considered: whoever shares loops is computed at once."""
+    unit_of = {stage: leader for leader in roots.values() for stage in leader.stages if leader.followers or leader in (one, other)}
+    for begin, end in ((one, other), (other, one)):
+        ends, waiting = set(end.stages), begin.stages
+        seen = set(waiting)
+        while waiting:
+            for producer in waiting.pop().producers:
+                if producer in ends:
+                    return False
+                more = [producer] if producer not in unit_of else unit_of[producer].stages
+                waiting += [stage for stage in more if stage not in seen]
+                seen.update(more)
+    return True
+
+
+def _runs(nest: Nest) -> bool:
+    """Whether no loop of a nest is empty."""
+    return nest.trips > 0 and all(_runs(part) for part in nest.body if isinstance(part, Nest))
+
+
+# In which ways
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Stages of two nests whose outermost loops are alike. alike: these; shared: how many of them may be shared."""
+
+    one: Computation
+    other: Computation
+    alike: tuple[tuple[Loop, Loop], ...]
+    shared: int
+
+
+def _match(one: Computation, other: Computation, bounds: Bounds) -> _Match:
+    alike: list[tuple[Loop, Loop]] = []
+    shared, may = 0, True
+    for own, theirs in zip(bounds.of[one].loops, bounds.of[other].loops, strict=False):
+        same = isinstance(own.extent, IntImm) and isinstance(theirs.extent, IntImm) and own.extent.value == theirs.extent.value
+        if not same or (own.var is None) != (theirs.var is None) or not own.attr.runs_as(theirs.attr):
+            break
+        alike.append((own, theirs))
+        may = may and own.attr.kind in SHARED
+        shared += may
+    return _Match(one, other, tuple(alike), shared)
+
+
+def _matches_inside(match: _Match, bounds: Bounds) -> list[_Match]:
+    """What is computed at the loops that both share, at the same ones, and reads the same."""
+    ones, others = ([each for each in bounds.of if each.parent is whole and each.leader is None and each.place < match.shared]
+                    for whole in (match.one, match.other))
+    found: list[_Match] = []
+    for one, other in zip(ones, others, strict=False):
+        inside = _match(one, other, bounds)
+        if one.place == other.place and inside.shared and not one.reads.keys().isdisjoint(other.reads) and not any(
+                each.parent is match.other and each.op.outputs[0] in other.reads for each in others):
+            found += [inside, *_matches_inside(inside, bounds)]
+    return found
+
+
+def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list[tuple[Candidate, Nest | None]]:
+    """Together in so many loops, most first, with the nest that this makes, or apart; nothing where no loop is alike."""
+    match = _match(leader.computation, other.computation, bounds)
+    if not match.shared:
+        return []
+    inside = _matches_inside(match, bounds)
+    names: dict[Var, Var] = {theirs.var: own.var for each in (match, *inside) for own, theirs in each.alike
+                             if own.var is not None and theirs.var is not None}
+    renamed, lines = _Renamer(names).nest(other.nest), Lines()
+    threads = sum(own.attr.kind == "parallel" for own, _ in match.alike[:match.shared])
+    unforeseen = UNFORESEEN * (1 - _common_part(leader.nest, renamed))
+    ways: list[tuple[Candidate, Nest | None]] = []
+    for matches in dict.fromkeys([(match, *inside), (match,), (replace(match, shared=max(threads, 1)),)]):
+        variables = [own.var for each in matches for own, _ in each.alike[:each.shared] if own.var is not None]
+        merged = _merged(leader.nest, renamed, variables)
+        expected = _spilled(merged, machine)
+        if expected is None:
+            continue
+        time = estimate(Nest(None, 1, (expected,)), machine, lines)
+        text = f"in the loops of {leader.computation.name} down to {match.alike[matches[0].shared - 1][0].axis.name}"
+        text += "".join(f", and of {each.one.name}" for each in matches[1:])
+        ways.append((Candidate(text, partial(_apply, matches), Estimate(
+            (*time.parts, ("what is not foreseen", time.seconds * unforeseen)))), merged))
+    apart = estimate(Nest(None, 1, (leader.nest, renamed)), machine, lines)
+    return [*ways, (Candidate("apart", lambda: None, apart), None)] if ways else []
+
+
+def _common_part(one: Nest, other: Nest) -> float:
+    """How much of the memory that two nests are about both are about."""
+    ones, others = ({access.array: prod(extent if isinstance(extent, int) else ASSUMED for extent in access.shape) * access.bytes
+                     for body in _bodies(nest) for access in body.accesses} for nest in (one, other))
+    return sum(size for array, size in ones.items() if array in others) / max(sum({**ones, **others}.values()), 1)
+
+
+def _bodies(nest: Nest) -> Iterator[Body]:
+    for part in nest.body:
+        yield from _bodies(part) if isinstance(part, Nest) else [part]
+
+
+def _apply(matches: Sequence[_Match]) -> None:
+    for match in matches:
+        stage = match.one.stage
+        match.other.stage.compute_with(stage, stage.leaf_iter_vars[match.shared - 1])
+
+
+def _merged(one: Nest, other: Nest, shared: Sequence[Var]) -> Nest:
+    """Two nests over one loop as one; loops over `shared` within both are one too."""
+    body = list(one.body)
+    for part in other.body:
+        at = next((at for at, each in enumerate(body) if isinstance(each, Nest) and isinstance(part, Nest) and part.axis in shared
+                   and each.axis is part.axis), None)
+        into = body[at] if at is not None else None
+        if at is not None and isinstance(into, Nest) and isinstance(part, Nest):
+            body[at] = _merged(into, part, shared)
+        else:
+            body.append(part)
+    return replace(one, body=tuple(body))
+
+
+def _spilled(nest: Nest, machine: Machine) -> Nest | None:
+    """A nest with stores and loads of the sums that have no register while an iteration of an innermost loop runs, in which several
+    bodies have some; None where not even the sums alone have."""
+    body: list[Nest | Body] = []
+    for part in nest.body:
+        inside = _spilled(part, machine) if isinstance(part, Nest) else part
+        if inside is None:
+            return None
+        body.append(inside)
+    sums = [part for part in body if isinstance(part, Body) and part.chain is not None]
+    beyond = sum(_registers(part, machine) for part in sums) - machine.registers
+    if len(sums) > 1 and not any(isinstance(part, Nest) for part in body):
+        if beyond > 0:
+            return None
+        last = sums[-1].instructions
+        more = {name: last.get(name, 0.0) + max(beyond + OPERANDS, 0) for name in ("load", "store")}
+        body[body.index(sums[-1])] = replace(sums[-1], instructions={**last, **more})
+    return replace(nest, body=tuple(body))
+
+
+def _registers(body: Body, machine: Machine) -> int:
+    """The vectors of sums that a body adds to."""
+    stored = next(access for access in body.accesses if access.stored)
+    return ceil(prod(values for axis, values in body.inner if stored.step(axis)) / machine.lanes(stored.array.dtype.bits))
+
+
+class _Renamer:
+    """A nest with other variables."""
+
+    def __init__(self, names: Mapping[Var, Var]) -> None:
+        self.names = dict(names)
+
+    def nest(self, nest: Nest) -> Nest:
+        """The nest over its loops' namesakes."""
+        body = tuple(self.nest(part) if isinstance(part, Nest) else self.body(part) for part in nest.body)
+        return replace(nest, axis=None if nest.axis is None else self.names.get(nest.axis, nest.axis), body=body)
+
+    def body(self, body: Body) -> Body:
+        """The same of a body."""
+        return replace(body, accesses=tuple(map(self.access, body.accesses)),
+                       inner=tuple((self.names.get(axis, axis), values) for axis, values in body.inner))
+
+    def access(self, access: Access) -> Access:
+        """The same of an access."""
+        if access.indices is None:
+            return access
+        return replace(access, indices=tuple(substitute(index, self.names) for index in access.indices))
