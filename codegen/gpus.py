@@ -20,7 +20,9 @@ class Gpu:
     """name, of a product: what the figures are of. processors: multiprocessors, each with: fma, multiply-adds of float32 a cycle;
     threads, blocks, registers (of 32 bits) and shared (bytes) that it holds at once; shared_rate: bytes of shared memory a cycle.
     block_shared: bytes that one block may have. clock: 10^9 cycles a second. l2: bytes; l2_rate, memory_rate: bytes a cycle, of
-    all together, those of the L2 cache as they are sustained. latency: cycles until what is loaded from there is known."""
+    all together, those of the L2 cache as they are sustained. tensor: multiply-adds of float16, added up in float32, that a
+    multiprocessor does in a cycle by mma.sync, which on H100 and B200 is a part of what instructions of their own do. latency:
+    cycles until what is loaded from memory is known."""
 
     name: str
     processors: int
@@ -33,17 +35,18 @@ class Gpu:
     l2: int
     l2_rate: float
     memory_rate: float
+    tensor: int
     registers: int = 65536
     shared_rate: int = 128
     latency: float = 600
 
 
 GPUS = {
-    "sm_80": Gpu("A100", 108, 64, 2048, 32, 164 * KIB, 163 * KIB, 1.41, 40 * MIB, 2700, 1100),
-    "sm_86": Gpu("RTX 3090", 82, 128, 1536, 16, 100 * KIB, 99 * KIB, 1.70, 6 * MIB, 1900, 550),
-    "sm_89": Gpu("L40S", 142, 128, 1536, 24, 100 * KIB, 99 * KIB, 2.52, 96 * MIB, 2300, 343),
-    "sm_90": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900),
-    "sm_100": Gpu("B200", 148, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.85, 126 * MIB, 6000, 4300),
+    "sm_80": Gpu("A100", 108, 64, 2048, 32, 164 * KIB, 163 * KIB, 1.41, 40 * MIB, 2700, 1100, 1024),
+    "sm_86": Gpu("RTX 3090", 82, 128, 1536, 16, 100 * KIB, 99 * KIB, 1.70, 6 * MIB, 1900, 550, 256),
+    "sm_89": Gpu("L40S", 142, 128, 1536, 24, 100 * KIB, 99 * KIB, 2.52, 96 * MIB, 2300, 343, 512),
+    "sm_90": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900, 1280),
+    "sm_100": Gpu("B200", 148, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.85, 126 * MIB, 6000, 4300, 1280),
 }
 """By the architecture."""
 

@@ -87,7 +87,8 @@ def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:
     arguments = re.sub(r"(?<=[\w\]])=", " = ", ast.unparse(function.args))
     returned = ast.unparse(function.returns) if function.returns is not None else "None"
     line = f"    def {row.name}({arguments}) -> {returned}:"
-    lines = [line] if len(line) <= _WIDTH else [f"    def {row.name}(", f"        {arguments},", f"    ) -> {returned}:"]
+    wrapped = textwrap.wrap(f"{arguments},", _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    lines = [line] if len(line) <= _WIDTH else [f"    def {row.name}(", *wrapped, f"    ) -> {returned}:"]
     doc = inspect.getdoc(row.method) or ""
     quoted = textwrap.indent(f'"""{doc}\n"""' if "\n" in doc else f'"""{doc}"""', "        ", lambda line: bool(line.strip()))
     return [*lines, *quoted.split("\n"), ""]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCOPES", "Buffer", "add_scope", "is_scope"]
 
-SCOPES = ("global", "shared", "local", "warp", "mma_a", "mma_b", "mma_bt", "mma_c")
+SCOPES = ("global", "shared", "local", "warp", "mma_a", "mma_at", "mma_b", "mma_bt", "mma_c")
 """Who shares the memory: everyone, the threads of a block, one thread, the lanes of a warp; the last four are registers
 of a warp that its tensor core reads (see ir/fragments.py). On a CPU only lifetime differs."""
 

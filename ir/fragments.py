@@ -6,25 +6,35 @@ tiles. Which lane has which element is known to the instructions alone, so that 
 
 from __future__ import annotations
 
+from math import prod
+
 from ..errors import InternalError
 from .buffer import Buffer
+from .dtype import DType
 from .expr import Call, Node, StringImm
 
-__all__ = ["FRAGMENT_TILES", "WARP_CALLS", "WARP_LANES", "fragment_registers", "is_warp_call"]
+__all__ = ["FRAGMENT_SCOPES", "WARP_CALLS", "WARP_LANES", "fragment_registers", "fragment_tile", "is_warp_call"]
 
-FRAGMENT_TILES = {"mma_a": (16, 16), "mma_b": (16, 8), "mma_bt": (8, 16), "mma_c": (16, 8)}
-"""By scope, the rows and columns of a tile: m by k, k by n, n by k, m by n of mma.sync.m16n8k16."""
+_M, _N, _K_BYTES = 16, 8, 32
+FRAGMENT_SCOPES = {"mma_a": "mk", "mma_at": "km", "mma_b": "kn", "mma_bt": "nk", "mma_c": "mn"}
+"""By scope, what rows and columns of a tile are of mma.sync.m16n8, whose k is 32 bytes of elements."""
 WARP_LANES = 32
 WARP_CALLS = "tw_mma_"
 """How the names of device functions begin that all lanes of a warp must call together, with the same arguments."""
 
 
+def fragment_tile(scope: str, dtype: DType) -> tuple[int, int]:
+    """Rows and columns of a tile of such elements."""
+    sizes = {"m": _M, "n": _N, "k": _K_BYTES // dtype.bytes}
+    rows, columns = FRAGMENT_SCOPES[scope]
+    return sizes[rows], sizes[columns]
+
+
 def fragment_registers(buffer: Buffer) -> int:
     """How many elements of one tile of a fragment each lane has."""
-    tile = FRAGMENT_TILES.get(buffer.scope)
-    if tile is None:
+    if buffer.scope not in FRAGMENT_SCOPES:
         raise InternalError(f"{buffer.name}, in {buffer.scope} memory, is no fragment")
-    return tile[0] * tile[1] // WARP_LANES
+    return prod(fragment_tile(buffer.scope, buffer.dtype)) // WARP_LANES
 
 
 def is_warp_call(node: Node) -> bool:

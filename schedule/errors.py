@@ -231,3 +231,9 @@ class NotExact(ScheduleError):
     """A schedule that reorders sums, or a build that may round otherwise, where exact results were asked for."""
 
     code = "TW0226"
+
+
+class BadMatrix(ScheduleError):
+    """An operation that is no product of matrices, or not with such rows and columns, or whose loops are scheduled already."""
+
+    code = "TW0231"

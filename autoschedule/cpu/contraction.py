@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...te.factors import factors
 from ...te.operation import Operation
 from ..estimate import Estimate, Lines, estimate
 from ..forms import form_of
@@ -33,7 +34,7 @@ from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
 from .injective import worth_threads
 from .lanes import fused
-from .operands import factors, source, upstream
+from .operands import source, upstream
 from .packs import axes_of
 
 if TYPE_CHECKING:
@@ -51,11 +52,12 @@ DOUBT = 0.4
 several axes."""
 
 
-def contraction_of(op: Operation) -> Contraction | None:
+def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: factor) -> Contraction | None:
     """How an operation is a sum of products of elements of two tensors, or of one at two places, wherever they are read, with rows
-    that one of them alone is read along and columns that the other is; None where it is not."""
+    that one of them alone is read along and columns that the other is; None where it is not. read: what a factor is an element of,
+    where it need not be one itself."""
     axes = {*op.axis, *op.reduce_axis}
-    loads = [factor for factor in factors(op) or () if isinstance(factor, ProducerLoad)]
+    loads = [load for load in map(read, factors(op) or ()) if isinstance(load, ProducerLoad)]
     if len(loads) < 2 or not op.axis or not all(map(fixed_extent, axes)):
         return None
     a, b = loads if op.axis[-1] in axes_of(loads[1]) else loads[::-1]

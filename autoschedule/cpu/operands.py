@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.combine import is_sum
-from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Mul, ProducerLoad
-from ...ir.ops import is_const
+from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
+from ...te.factors import factors
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
@@ -18,7 +17,7 @@ from .gemm_plan import Product
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Operands", "factors", "is_product", "operands", "reduce_axes", "source", "upstream"]
+__all__ = ["Operands", "is_product", "operands", "reduce_axes", "source", "upstream"]
 
 
 @dataclass(frozen=True)
@@ -42,15 +41,6 @@ def is_product(op: Operation) -> bool:
     (k,) = op.reduce_axis
     a, b = loads
     return _is_matrix(a, batch, i, k) and (_is_matrix(b, batch, j, k) or _is_packed(b, j, k))
-
-
-def factors(op: Operation) -> tuple[Expr, Expr] | None:
-    """What an operation multiplies, if it is a plain sum of products."""
-    reduction = op.reduction
-    if reduction is None or len(op.values) > 1 or reduction.init or not is_const(reduction.condition, 1):
-        return None
-    value = reduction.sources[0]
-    return (value.a, value.b) if is_sum(reduction) and isinstance(value, Mul) else None
 
 
 def _converted(value: Expr) -> Expr:

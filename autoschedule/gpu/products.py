@@ -32,6 +32,7 @@ from ..cpu.operands import upstream
 from ..estimate import Estimate
 from ..operations import contiguous, fixed_extent
 from ..plan import Candidate
+from .tensor_cores import on_tensor_cores
 from .threads import LAUNCH, WARP, lanes_of
 
 if TYPE_CHECKING:
@@ -73,18 +74,19 @@ class Tile:
 
 
 def product(group: Group) -> bool:
-    """Tiles in shared memory and in registers. Does nothing and returns False where the anchor is no sum of products."""
+    """Tiles in shared memory and in registers, on tensor cores where the dtypes are theirs. Does nothing and returns False where
+    the anchor is no sum of products."""
     if group.parts:
         return False
+    candidates = on_tensor_cores(group)
     found = contraction_of(group.anchor)
-    if found is None:
-        return False
-    gpu, bits = gpu_of(group.target), group.anchor.output(0).dtype.bits
-    ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in _tiles(found, gpu, bits)), key=lambda way: way[0].seconds)
-    if not ways:
-        return False
-    group.choose("product", [Candidate(str(tile), partial(_apply, group, found, tile), time) for time, tile in ways])
-    return True
+    if found is not None:
+        gpu, bits = gpu_of(group.target), group.anchor.output(0).dtype.bits
+        ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in _tiles(found, gpu, bits)), key=lambda way: way[0].seconds)
+        candidates += [Candidate(str(tile), partial(_apply, group, found, tile), time) for time, tile in ways]
+    if candidates:
+        group.choose("product", candidates)
+    return bool(candidates)
 
 
 def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:

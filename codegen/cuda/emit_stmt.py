@@ -169,7 +169,8 @@ class _Emitter(StmtEmitter):
         if stmt.buffer.scope != "shared":
             count = max(self._count(stmt.buffer), 1)
             name = self.bind(stmt.buffer)
-            align = "__align__(16) " if count * stmt.buffer.dtype.bytes >= 16 else ""
+            packed = stmt.buffer.dtype.bytes < 4  # registers of fragments hold several
+            align = "__align__(16) " if count * stmt.buffer.dtype.bytes >= (8 if packed else 16) else ""
             self.line(f"{align}{storage_type(stmt.buffer.dtype)} {name}[{count}];")
         self.statement(stmt.body)
 

@@ -1,37 +1,82 @@
-"""Device functions of tensor cores: mma.sync m16n8k16 on float16, summed in float32, and its fragments.
+"""Device functions of tensor cores: mma.sync on 16-bit floats (m16n8k16) and 8-bit integers (m16n8k32), its fragments,
+and dp4a.
 
-Which lane holds which elements is as the PTX ISA draws it (section "Matrix Fragments for mma.m16n8k16"): of its group
-(lane / 4) and its place in it (lane % 4), the group is a row of A and C and a column of B. All lanes of a warp call these
-functions together; in the emulator they meet in shuffles.
+Which lane holds which elements is as the PTX ISA draws it (sections "Matrix Fragments for mma"): of its group (lane / 4) and its
+place in it (lane % 4), the group is a row of A and C and a column of B. A register of 32 bits holds neighbours along k, so that
+fragments differ by the size of elements alone. All lanes of a warp call these functions together; in the emulator they meet in
+shuffles.
 """
 
 from __future__ import annotations
 
 __all__ = ["TENSOR_CORE_ROWS"]
 
+
+def _mma(kind: str, shape: str, c: str, a: str, operation: str, exact: str) -> str:
+    """The device function of one product. operation: of the PTX instruction; exact: the type that the emulator adds up in."""
+    sums = {"float": "f", "int": "r"}[c]
+    return f"""
+static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {a} *a, const {a} *b) {{
+#ifdef __CUDACC__
+  asm volatile("mma.sync.aligned.{shape}.row.col.{operation} {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, "
+               "{{%0, %1, %2, %3}};"
+               : "+{sums}"(c[0]), "+{sums}"(c[1]), "+{sums}"(c[2]), "+{sums}"(c[3])
+               : "r"(tw_register(a, 0)), "r"(tw_register(a, 1)), "r"(tw_register(a, 2)), "r"(tw_register(a, 3)),
+                 "r"(tw_register(b, 0)), "r"(tw_register(b, 1)));
+#else
+  tw_mma_emulated<{exact}>(c, a, b);
+#endif
+}}"""
+
+
 TENSOR_CORE_ROWS = {
     "tw_lane": """
 static __device__ __forceinline__ int tw_lane() { return (int)(threadIdx.x & 31u); }""",
-    "tw_pair": """
-static __device__ __forceinline__ unsigned int tw_pair(tw_half low, tw_half high) {
-  return (unsigned int)low.bits | (unsigned int)high.bits << 16;
+    "tw_register": """
+// The elements of one register of a fragment.
+template <class T>
+static __device__ __forceinline__ unsigned int tw_register(const T *fragment, int place) {
+  return reinterpret_cast<const unsigned int *>(fragment)[place];
 }""",
-    "tw_four": """
-static __device__ __forceinline__ unsigned long long tw_four(const tw_half *from) {
-  return (unsigned long long)tw_pair(from[2], from[3]) << 32 | tw_pair(from[0], from[1]);
-}""",
-    "tw_half_of": """
-static __device__ __forceinline__ double tw_half_of(unsigned long long four, int place) {
-  tw_half half = {(unsigned short)(four >> (16 * place))};
-  return (double)tw_from_half(half);
+    "tw_value_of": """
+static __device__ __forceinline__ double tw_value_of(tw_half value) { return (double)tw_from_half(value); }
+static __device__ __forceinline__ double tw_value_of(tw_bfloat16 value) { return (double)tw_from_bfloat16(value); }
+static __device__ __forceinline__ int tw_value_of(signed char value) { return (int)value; }""",
+    "tw_mma_emulated": """
+// c += a b of the emulator, which rounds once; a tensor core's sums of floats differ from that in their last bits.
+template <class Sum, class C, class T>
+static __device__ __forceinline__ void tw_mma_emulated(C *c, const T *a, const T *b) {
+  constexpr int each = 4 / (int)sizeof(T);
+  const int row = tw_lane() / 4 * 4, column = tw_lane() % 4 * 8;  // the first of the lanes that have them
+  Sum sums[4] = {(Sum)c[0], (Sum)c[1], (Sum)c[2], (Sum)c[3]};
+  for (int other = 0; other < 4; ++other) {
+    unsigned int left[4], right[2][2];
+    for (int i = 0; i < 4; ++i) left[i] = __shfl_sync(0xffffffffu, tw_register(a, i), row + other);
+    for (int i = 0; i < 4; ++i)
+      right[i / 2][i % 2] = __shfl_sync(0xffffffffu, tw_register(b, i % 2), column + i / 2 * 4 + other);
+    for (int i = 0; i < 2 * each; ++i)
+      for (int which = 0; which < 4; ++which) {
+        const unsigned int from[2] = {left[i / each * 2 + which / 2], right[which % 2][i / each]};
+        T pair[2];
+        for (int side = 0; side < 2; ++side)
+          pair[side] = tw_reinterpret<tw_vector<T, each>>(from[side]).lane[i % each];
+        sums[which] += (Sum)tw_value_of(pair[0]) * (Sum)tw_value_of(pair[1]);
+      }
+  }
+  for (int which = 0; which < 4; ++which) c[which] = (C)sums[which];
 }""",
     "tw_ldmatrix": """
-// Matrices of 8 by 8 from shared memory; the row that each lane points to is one of theirs, aligned to 16 bytes.
-template <int count, bool transposed>
-static __device__ __forceinline__ void tw_ldmatrix(tw_half *to, const tw_half *row) {
+// Matrices of 8 rows of 16 bytes from shared memory, a register of each lane for each; the row that a lane points to is one of
+// theirs, aligned to 16 bytes. transposed: of elements of 2 bytes.
+template <int count, bool transposed, class T>
+static __device__ __forceinline__ void tw_ldmatrix(T *to, const T *row) {
+  unsigned int *found = reinterpret_cast<unsigned int *>(to);
 #ifdef __CUDACC__
-  unsigned int place = (unsigned int)__cvta_generic_to_shared(row), found[4];
-  if constexpr (count == 4)
+  unsigned int place = (unsigned int)__cvta_generic_to_shared(row);
+  if constexpr (count == 4 && transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(found[0]), "=r"(found[1]), "=r"(found[2]), "=r"(found[3]) : "r"(place) : "memory");
+  else if constexpr (count == 4)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(found[0]), "=r"(found[1]), "=r"(found[2]), "=r"(found[3]) : "r"(place) : "memory");
   else if constexpr (transposed)
@@ -40,82 +85,94 @@ static __device__ __forceinline__ void tw_ldmatrix(tw_half *to, const tw_half *r
   else
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                  : "=r"(found[0]), "=r"(found[1]) : "r"(place) : "memory");
-  for (int i = 0; i < count; ++i) {
-    to[2 * i].bits = (unsigned short)found[i];
-    to[2 * i + 1].bits = (unsigned short)(found[i] >> 16);
-  }
 #else
-  const int group = tw_lane() / 4, place = tw_lane() % 4 * 2;
-  const tw_vector<tw_half, 8> own = tw_load<8>(row);
-  for (int i = 0; i < 2 * count; ++i) {
-    const int line = transposed ? place + i % 2 : group, at = transposed ? group : place + i % 2;
-    const unsigned long long low = __shfl_sync(0xffffffffu, tw_four(own.lane), i / 2 * 8 + line);
-    const unsigned long long high = __shfl_sync(0xffffffffu, tw_four(own.lane + 4), i / 2 * 8 + line);
-    to[i].bits = (unsigned short)((at < 4 ? low : high) >> (at % 4 * 16));
+  const int group = tw_lane() / 4, place = tw_lane() % 4;
+  const tw_vector<T, 16 / (int)sizeof(T)> loaded = tw_load<16 / (int)sizeof(T)>(row);
+  const tw_vector<unsigned int, 4> own = tw_reinterpret<tw_vector<unsigned int, 4>>(loaded);
+  for (int i = 0; i < count; ++i) {
+    unsigned int parts[2] = {0, 0};
+    for (int half = 0; half < (transposed ? 2 : 1); ++half) {  // a row each, where lanes hold parts of columns
+      const int line = transposed ? place * 2 + half : group, at = transposed ? group / 2 : place;
+      unsigned int four[4];
+      for (int word = 0; word < 4; ++word) four[word] = __shfl_sync(0xffffffffu, own.lane[word], i * 8 + line);
+      parts[half] = four[at];
+    }
+    const unsigned int low = (parts[0] & 0xffffu) | parts[1] << 16, high = parts[0] >> 16 | (parts[1] & 0xffff0000u);
+    found[i] = !transposed ? parts[0] : group % 2 ? high : low;
   }
 #endif
 }""",
     "tw_mma_load_a": """
-// Rows of 16 elements, `stride` apart. aligned: in shared memory, each row and the stride in units of 16 bytes.
-static __device__ __forceinline__ void tw_mma_load_a(tw_half *to, const tw_half *tile, int stride, int aligned) {
-  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * 2;
+// A row for each m. aligned: in shared memory, each row and the stride in units of 16 bytes.
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_a(T *to, const T *tile, int stride, int aligned) {
+  constexpr int each = 4 / (int)sizeof(T);
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * each;
   if (aligned) {
-    tw_ldmatrix<4, false>(to, tile + (lane & 15) * stride + lane / 16 * 8);
+    tw_ldmatrix<4, false>(to, tile + (lane & 15) * stride + lane / 16 * 4 * each);
   } else {
-    for (int i = 0; i < 8; ++i) to[i] = tile[(group + i / 2 % 2 * 8) * stride + place + i / 4 * 8 + i % 2];
+    for (int i = 0; i < 4 * each; ++i)
+      to[i] = tile[(group + i / each % 2 * 8) * stride + place + i / each / 2 * 4 * each + i % each];
+  }
+}""",
+    "tw_mma_load_at": """
+// A row for each k.
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_at(T *to, const T *tile, int stride, int aligned) {
+  constexpr int each = 4 / (int)sizeof(T);
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * each;
+  if (aligned && each == 2) {
+    tw_ldmatrix<4, true>(to, tile + ((lane & 7) + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
+  } else {
+    for (int i = 0; i < 4 * each; ++i)
+      to[i] = tile[(place + i / each / 2 * 4 * each + i % each) * stride + group + i / each % 2 * 8];
   }
 }""",
     "tw_mma_load_b": """
-// Rows of 8 elements, one for each k.
-static __device__ __forceinline__ void tw_mma_load_b(tw_half *to, const tw_half *tile, int stride, int aligned) {
-  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * 2;
-  if (aligned) {
+// A row for each k.
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_b(T *to, const T *tile, int stride, int aligned) {
+  constexpr int each = 4 / (int)sizeof(T);
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * each;
+  if (aligned && each == 2) {
     tw_ldmatrix<2, true>(to, tile + (lane & 15) * stride);
   } else {
-    for (int i = 0; i < 4; ++i) to[i] = tile[(place + i / 2 * 8 + i % 2) * stride + group];
+    for (int i = 0; i < 2 * each; ++i) to[i] = tile[(place + i / each * 4 * each + i % each) * stride + group];
   }
 }""",
     "tw_mma_load_bt": """
-// Rows of 16 elements, one for each n.
-static __device__ __forceinline__ void tw_mma_load_bt(tw_half *to, const tw_half *tile, int stride, int aligned) {
-  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * 2;
+// A row for each n.
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_bt(T *to, const T *tile, int stride, int aligned) {
+  constexpr int each = 4 / (int)sizeof(T);
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * each;
   if (aligned) {
-    tw_ldmatrix<2, false>(to, tile + (lane & 7) * stride + lane / 8 % 2 * 8);
+    tw_ldmatrix<2, false>(to, tile + (lane & 7) * stride + lane / 8 % 2 * 4 * each);
   } else {
-    for (int i = 0; i < 4; ++i) to[i] = tile[group * stride + place + i / 2 * 8 + i % 2];
+    for (int i = 0; i < 2 * each; ++i) to[i] = tile[group * stride + place + i / each * 4 * each + i % each];
   }
 }""",
     "tw_mma_fill": """
-static __device__ __forceinline__ void tw_mma_fill(float *c) { c[0] = c[1] = c[2] = c[3] = 0.0f; }""",
-    "tw_mma_m16n8k16": """
-// c += a b. The emulator adds in double and rounds once; a tensor core's sums differ from that in their last bits.
-static __device__ __forceinline__ void tw_mma_m16n8k16(float *c, const tw_half *a, const tw_half *b) {
-#ifdef __CUDACC__
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(tw_pair(a[0], a[1])), "r"(tw_pair(a[2], a[3])), "r"(tw_pair(a[4], a[5])), "r"(tw_pair(a[6], a[7])),
-                 "r"(tw_pair(b[0], b[1])), "r"(tw_pair(b[2], b[3])));
-#else
-  const int row = tw_lane() / 4 * 4, column = tw_lane() % 4 * 8;  // the first of the lanes that have them
-  double sums[4] = {c[0], c[1], c[2], c[3]};
-  for (int other = 0; other < 4; ++other) {
-    const unsigned long long low = __shfl_sync(0xffffffffu, tw_four(a), row + other);
-    const unsigned long long high = __shfl_sync(0xffffffffu, tw_four(a + 4), row + other);
-    const unsigned long long left = __shfl_sync(0xffffffffu, tw_four(b), column + other);
-    const unsigned long long right = __shfl_sync(0xffffffffu, tw_four(b), column + 4 + other);
-    for (int i = 0; i < 4; ++i) {  // k is 2 * other + i % 2 + i / 2 * 8
-      const unsigned long long half = i / 2 ? high : low;
-      for (int which = 0; which < 4; ++which)
-        sums[which] += tw_half_of(half, i % 2 + which / 2 * 2) * tw_half_of(which % 2 ? right : left, i);
-    }
-  }
-  for (int which = 0; which < 4; ++which) c[which] = (float)sums[which];
-#endif
-}""",
+template <class C>
+static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = c[3] = 0; }""",
+    "tw_mma_float16": _mma("float16", "m16n8k16", "float", "tw_half", "f32.f16.f16.f32", "double"),
+    "tw_mma_bfloat16": _mma("bfloat16", "m16n8k16", "float", "tw_bfloat16", "f32.bf16.bf16.f32", "double"),
+    "tw_mma_int8": _mma("int8", "m16n8k32", "int", "signed char", "s32.s8.s8.s32", "int"),
     "tw_mma_store": """
-static __device__ __forceinline__ void tw_mma_store(float *tile, const float *c, int stride) {
+template <class C>
+static __device__ __forceinline__ void tw_mma_store(C *tile, const C *c, int stride) {
   const int group = tw_lane() / 4, place = tw_lane() % 4 * 2;
   for (int i = 0; i < 4; ++i) tile[(group + i / 2 * 8) * stride + place + i % 2] = c[i];
+}""",
+    "tw_dp4a": """
+// c += the products of 4 neighbours.
+static __device__ __forceinline__ void tw_dp4a(int *c, const signed char *a, const signed char *b, int aligned) {
+#ifdef __CUDACC__
+  if (aligned) {
+    asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(*c) : "r"(*(const int *)a), "r"(*(const int *)b));
+    return;
+  }
+#endif
+  for (int i = 0; i < 4; ++i) *c += (int)a[i] * (int)b[i];
 }""",
 }

@@ -17,8 +17,8 @@ from ...te.axis import THREAD_TAGS
 from .records import AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, StageRef, TensorRef, ThreadRef
 
 __all__ = [
-    "AXES", "AXIS", "FLAG", "GROUP", "INTRINSIC", "LAYOUT", "NOTHING", "SCOPE", "SIZE", "STAGE", "TENSORS", "THREAD", "THREADS",
-    "Arguments", "Taken", "either", "integer", "one_of",
+    "AXES", "AXIS", "FLAG", "FLAGS", "GROUP", "INTRINSIC", "LAYOUT", "NOTHING", "SCOPE", "SIZE", "SIZES", "STAGE", "TENSORS",
+    "THREAD", "THREADS", "Arguments", "Taken", "either", "integer", "one_of",
 ]
 
 LARGEST = (1 << 31) - 1
@@ -67,9 +67,18 @@ def _single(says: str, *classes: type[Any]) -> Taken:
     return Taken(says, lambda value: isinstance(value, classes))
 
 
+def _each(kind: Taken) -> Taken:
+    def test(value: Any) -> bool:
+        items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
+        return isinstance(value, tuple) and len(items) <= _MOST_ITEMS and all(map(kind.test, items))
+
+    return Taken(f"several times {kind.says}", test)
+
+
 NOTHING = one_of(None)
 FLAG = one_of(False, True)
 SIZE = integer(1, LARGEST)
+FLAGS, SIZES = _each(FLAG), _each(SIZE)
 AXIS, AXES = _single("an axis", AxisRef), _several("axes", AxisRef)
 STAGE, GROUP = _single("a stage", StageRef), _single("a group", GroupRef)
 TENSORS = either(_single("a tensor", TensorRef), _several("tensors or stages", TensorRef, StageRef))

@@ -444,6 +444,27 @@ class SchedulePrimitives:
         Raises BadGroup (TW0250), UnknownStage (TW0201).
         """
 
+    def matricize(
+        self, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar], padding: Sequence[int] = (1, 1, 1), turned:
+        Sequence[bool] = (),
+    ) -> list[Tensor]:
+        """A sum of products of two tensors as a product of matrices, padded with zeros to whole tiles.
+
+            for a, b, j:                            A.matrix[i, k] = A[i // 7, k // 3, i % 7, k % 3] if i < 35 else 0
+              for e, f:                             B.matrix[k, j] = B[k % 3, k // 3, j]
+                C[a, b, j] +=                →      for i in 48, j, k:                # matricize(C, [a, b], [j], (16, 1, 1))
+                  A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
+                                                    C[a, b, j] = C.matrix[a * 7 + b, j]
+
+        tensor: a sum over products of two elements, each of them converted or not, with axes of known extents and loops that are
+        not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other is; its other axes
+        stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples of these. turned:
+        whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of the reduce axes.
+        Returns the matrices: of rows, of columns, of the result.
+
+        Raises BadMatrix (TW0231), UnknownStage (TW0201).
+        """
+
     def polyphase(self, tensor: Tensor, axis: IterVar, step: int) -> list[Tensor]:
         """Compute the elements of `tensor` with y = 0, 1, ... modulo `step` apart, each in a stage, where `axis` is y.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from . import dot_bf16 as dot_bf16
 from . import dot_i16 as dot_i16
 from . import dot_u8i8 as dot_u8i8
+from . import dp4a as dp4a
 from . import gemv_c as gemv_c
 from . import mma as mma
 from . import outer_product as outer_product
 from .registry import get, names
 
-__all__ = ["dot_bf16", "dot_i16", "dot_u8i8", "gemv_c", "get", "mma", "names", "outer_product"]
+__all__ = ["dot_bf16", "dot_i16", "dot_u8i8", "dp4a", "gemv_c", "get", "mma", "names", "outer_product"]

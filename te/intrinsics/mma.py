@@ -1,25 +1,30 @@
-"""A tensor core's product of 16 by 16 and 16 by 8 elements, float16 added up in float32 (mma.sync.m16n8k16), and what
-moves its tiles: stages in the scopes "mma_a", "mma_b" (or "mma_bt") and "mma_c" lie in the registers of a warp.
+"""A tensor core's product of 16 by k and k by 8 elements, and what moves its tiles: stages in the scopes "mma_a" (or "mma_at"),
+"mma_b" (or "mma_bt") and "mma_c" lie in the registers of a warp.
+
+    cuda.mma_m16n8k16   float16 or bfloat16, added up in float32
+    cuda.mma_m16n8k32   int8, added up in int32
 
     AF = s.cache_read(A_shared, "mma_a", [C])       s[AF].tensorize(i, te.intrinsics.get("cuda.mma_load_a"))
     CF = s.cache_write(C, "mma_c")                  s[CF].tensorize(i, te.intrinsics.get("cuda.mma_m16n8k16"))
                                                     s[C].tensorize(i, te.intrinsics.get("cuda.mma_store"))
 
-Without a tensor core the same stages run as loops. Each takes several of these tiles at once, in the sizes that it is asked for:
-te.intrinsics.get("cuda.mma_m16n8k16", "kn", 32, 16, 16) is four products.
+Sums of float32: within an instruction the hardware adds k products and the sum so far in an order, and with roundings, of its own;
+the instructions of one tile follow each other along k. Without a tensor core the same stages run as loops. Each takes several of
+these tiles at once, in the sizes that it is asked for: te.intrinsics.get("cuda.mma_m16n8k16", "kn", 32, 16, 16) is four products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ...errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder, ir_builder
+from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
-from ...ir.fragments import FRAGMENT_TILES
+from ...ir.fragments import FRAGMENT_SCOPES, fragment_tile
 from ...ir.ops import all_of, cast, const, floormod
 from ...ir.pointers import READS, WRITES, pointer
 from ...ir.stmt import Stmt
@@ -32,96 +37,132 @@ from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
 from .registry import shipped
 
-__all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k16", "mma_store"]
+__all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
 
-M, N, K = 16, 8, 16
+T = TypeVar("T")
+
 _FEATURE = "mma_m16n8k16"
-_LAYOUTS = {"kn": "mma_b", "nk": "mma_bt"}
+_SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+"""By the dtype of what is multiplied."""
 
 
 @shipped("cuda.mma_load_a")
-def mma_load_a(scope: str = "shared", rows: int = M, columns: int = K) -> TensorIntrin:
-    """Copies 16 by 16 float16 [m, k] to the scope "mma_a". scope: where they lie, "shared" (by ldmatrix where rows are
-    aligned to 16 bytes) or "global", which takes any. rows, columns: multiples of 16. Raises BadTensorIntrin (TW0132)
-    for others."""
-    return _load("mma_a", scope, (rows, columns))
+def mma_load_a(scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16") -> TensorIntrin:
+    """Copies 16 by k elements [m, k] to the scope "mma_a"; with the layout "km" k by 16 [k, m] to the scope "mma_at". k: 16 of
+    float16 and bfloat16, 32 of int8. scope: where they lie, "shared" (by ldmatrix where rows are aligned to 16 bytes) or "global",
+    which takes any. rows, columns: multiples of the tile's, which 0 stands for. Raises BadTensorIntrin (TW0132) for others."""
+    return _load(_scope("a", layout), scope, (rows, columns), dtype)
 
 
 @shipped("cuda.mma_load_b")
-def mma_load_b(layout: str = "kn", scope: str = "shared", rows: int = 0, columns: int = 0) -> TensorIntrin:
-    """Copies 16 by 8 float16 [k, n] to the scope "mma_b"; with the layout "nk" 8 by 16 [n, k] to the scope "mma_bt". rows, columns:
-    multiples of these, which 0 stands for. Raises BadTensorIntrin (TW0132) for other layouts and sizes."""
-    fragment = _b_scope(layout)
-    tile = FRAGMENT_TILES[fragment]
-    return _load(fragment, scope, (rows or tile[0], columns or tile[1]))
+def mma_load_b(layout: str = "kn", scope: str = "shared", rows: int = 0, columns: int = 0, dtype: str = "float16") -> TensorIntrin:
+    """Copies k by 8 elements [k, n] to the scope "mma_b"; with the layout "nk" 8 by k [n, k] to the scope "mma_bt". rows, columns:
+    multiples of these, which 0 stands for. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    return _load(_scope("b", layout), scope, (rows, columns), dtype)
 
 
 @shipped("cuda.mma_m16n8k16")
-def mma_m16n8k16(layout: str = "kn", m: int = M, n: int = N, k: int = K) -> TensorIntrin:
-    """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k, A in the scope
-    "mma_a", B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the sums in "mma_c". m, n, k: multiples of 16, 8 and 16.
-    Raises BadTensorIntrin (TW0132) for other layouts and sizes."""
-    right_shape = (k, n) if layout == "kn" else (n, k)
-    for shape, scope in (((m, k), "mma_a"), (right_shape, _b_scope(layout))):
-        _check_tiles(shape, scope)
-    extents, depth = (m, n, k), k
-    a, b = placeholder((m, k), "float16", "a"), placeholder(right_shape, "float16", "b")
-    k_axis = reduce_axis((0, depth), "k")
+def mma_m16n8k16(
+    layout: str = "kn", m: int = 16, n: int = 8, k: int = 16, dtype: str = "float16", a_layout: str = "mk",
+) -> TensorIntrin:
+    """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k of float16 or bfloat16, A
+    in the scope "mma_a" (with a_layout "km": A[k, i] in "mma_at"), B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the
+    sums in "mma_c". m, n, k: multiples of 16, 8 and 16. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    return _product(layout, a_layout, (m, n, k), _known(dtype, "float16", "bfloat16"))
 
-    def element(i: Var, j: Var) -> Expr:
-        right = b[k_axis, j] if layout == "kn" else b[j, k_axis]
-        return reduce_sum(a[i, k_axis].astype("float32") * right.astype("float32"), axis=k_axis)
 
-    c = compute((m, n), element, "c")
-    binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
-             for tensor, scope in ((a, "mma_a"), (b, _b_scope(layout)), (c, "mma_c"))}
-
-    def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
-        def begin(ib: ProgramBuilder) -> None:
-            calls = [("tw_mma_fill", _tile(outs[0], at, WRITES)) for at in _tiles((m, n), (M, N))]
-            _on_tensor_core(ib, calls, lambda i, j: outs[0].vstore([i, j], const(0.0, "float32")), (m, n))
-
-        def go_on(ib: ProgramBuilder) -> None:
-            calls = [("tw_mma_m16n8k16", _tile(outs[0], (i, j), READS | WRITES), _tile(ins[0], (i, at), READS),
-                      _tile(ins[1], (at, j) if layout == "kn" else (j, at), READS)) for i, j, at in _tiles(extents, (M, N, K))]
-            _on_tensor_core(ib, calls, lambda i, j, k: _added(outs[0], ins[0], ins[1], (i, j, k), layout), extents)
-
-        return _program(begin, go_on), _program(begin), _program(go_on)
-
-    return decl_tensor_intrin(c.op, bodies, f"mma_m{m}n{n}k{depth}_{layout}", binds)
+@shipped("cuda.mma_m16n8k32")
+def mma_m16n8k32(layout: str = "nk", m: int = 16, n: int = 8, k: int = 32, a_layout: str = "mk") -> TensorIntrin:
+    """As cuda.mma_m16n8k16, for 32 k of int8 and sums of int32. Neighbours along k come by ldmatrix; others one by one. Raises
+    BadTensorIntrin (TW0132) for other layouts and sizes."""
+    return _product(layout, a_layout, (m, n, k), "int8")
 
 
 @shipped("cuda.mma_store")
-def mma_store(rows: int = M, columns: int = N) -> TensorIntrin:
-    """Copies 16 by 8 float32 [m, n] from the scope "mma_c" to any memory. rows, columns: multiples of these. Raises
-    BadTensorIntrin (TW0132) for others."""
-    shape = (rows, columns)
-    _check_tiles(shape, "mma_c")
-    c = placeholder(shape, "float32", "c")
+def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32") -> TensorIntrin:
+    """Copies 16 by 8 elements [m, n], float32 or int32, from the scope "mma_c" to any memory. rows, columns: multiples of these.
+    Raises BadTensorIntrin (TW0132) for others."""
+    shape, tile = (rows, columns), _whole((rows, columns), "mma_c", _known(dtype, *_SUMS.values()))
+    c = placeholder(shape, dtype, "c")
     copied = compute(shape, lambda i, j: c[i, j], "made")
-    binds = {c: decl_buffer(shape, "float32", "c", strides=[var("row"), 1], scope="mma_c"),
-             copied: decl_buffer(shape, "float32", "made", strides=[var("stride"), 1])}
+    binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope="mma_c"),
+             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1])}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         stride = cast(outs[0].strides[0], "int32")
-        calls = [("tw_mma_store", _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), stride) for at in _tiles(shape, (M, N))]
+        calls = [("tw_mma_store", _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), stride) for at in _tiles(shape, tile)]
         return _program(lambda ib: _on_tensor_core(ib, calls, _copied(outs[0], ins[0]), shape))
 
-    return decl_tensor_intrin(copied.op, body, "mma_store", binds)
+    return decl_tensor_intrin(copied.op, body, "mma_store" if dtype == "float32" else f"mma_store_{dtype}", binds)
 
 
-def _b_scope(layout: str) -> str:
-    if layout not in _LAYOUTS:
-        raise BadTensorIntrin(f"a tensor core takes no B of layout {layout!r}", called=user_source(), allowed=", ".join(_LAYOUTS),
-                              reason="it is [k, n] or [n, k]", fix='te.intrinsics.get("cuda.mma_load_b", "nk")')
-    return _LAYOUTS[layout]
+def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: str) -> TensorIntrin:
+    """c += a b of some instructions."""
+    sums, scopes = _SUMS[dtype], (_scope("a", a_layout), _scope("b", layout))
+    m, n, depth = extents
+    shapes = [_at(each, *extents) for each in (a_layout, layout)]
+    tiles = [_whole(shape, scope, dtype) for shape, scope in zip(shapes, scopes, strict=True)]
+    tile = _whole((m, n), "mma_c", sums)
+    each = (*tile, tiles[0][a_layout.index("k")])
+    a, b = (placeholder(shape, dtype, which) for which, shape in zip("ab", shapes, strict=True))
+    k_axis = reduce_axis((0, depth), "k")
+
+    def element(i: Var, j: Var) -> Expr:
+        return reduce_sum(a[_at(a_layout, i, j, k_axis)].astype(sums) * b[_at(layout, i, j, k_axis)].astype(sums), axis=k_axis)
+
+    c = compute((m, n), element, "c")
+    binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
+             for tensor, scope in ((a, scopes[0]), (b, scopes[1]), (c, "mma_c"))}
+
+    def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+        def begin(ib: ProgramBuilder) -> None:
+            calls = [("tw_mma_fill", _tile(outs[0], at, WRITES)) for at in _tiles((m, n), tile)]
+            _on_tensor_core(ib, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
+
+        def added(i: Var, j: Var, k: Var) -> Stmt:
+            left, right = ins[0].vload([*_at(a_layout, i, j, k)]), ins[1].vload([*_at(layout, i, j, k)])
+            return outs[0].vstore([i, j], outs[0].vload([i, j]) + cast(left, sums) * cast(right, sums))
+
+        def go_on(ib: ProgramBuilder) -> None:
+            calls = [(f"tw_mma_{dtype}", _tile(outs[0], (i, j), READS | WRITES), _tile(ins[0], _at(a_layout, i, j, k), READS),
+                      _tile(ins[1], _at(layout, i, j, k), READS)) for i, j, k in _tiles(extents, each)]
+            _on_tensor_core(ib, calls, added, extents)
+
+        return _program(begin, go_on), _program(begin), _program(go_on)
+
+    return decl_tensor_intrin(c.op, bodies, f"mma_m{m}n{n}k{depth}_{a_layout}_{layout}_{dtype}", binds)
 
 
-def _check_tiles(shape: tuple[int, int], scope: str) -> None:
-    rows, columns = FRAGMENT_TILES[scope]
+def _at(layout: str, i: T, j: T, k: T) -> tuple[T, T]:
+    """Which two of the three a matrix of this layout has."""
+    first, second = (dict(zip("mnk", (i, j, k), strict=True))[each] for each in layout)
+    return first, second
+
+
+def _scope(side: str, layout: str) -> str:
+    scopes = {each: scope for scope, each in FRAGMENT_SCOPES.items() if scope.startswith(f"mma_{side}")}
+    if layout not in scopes:
+        shapes = " or ".join(f"[{rows}, {columns}]" for rows, columns in scopes)
+        raise BadTensorIntrin(f"a tensor core takes no {side.upper()} of layout {layout!r}", called=user_source(),
+                              allowed=", ".join(scopes), reason=f"it is {shapes}",
+                              fix=f'te.intrinsics.get("cuda.mma_load_{side}", ...) with the layout "{next(iter(scopes))}"')
+    return scopes[layout]
+
+
+def _known(dtype: str, *allowed: str) -> str:
+    if dtype not in allowed:
+        raise BadTensorIntrin(f"a tensor core's tiles are not of {dtype!r}", called=user_source(), allowed=", ".join(allowed),
+                              reason="the instruction is for other elements", fix=f'te.intrinsics.get(..., "{allowed[0]}")')
+    return dtype
+
+
+def _whole(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
+    """The tile that a matrix in the scope consists of."""
+    rows, columns = fragment_tile(scope, DType(dtype))
     if not all(size > 0 and size % of == 0 for size, of in zip(shape, (rows, columns), strict=True)):
         raise BadTensorIntrin(f"a tensor core takes no {shape[0]} by {shape[1]} elements in {scope}", called=user_source(),
                               reason=f"its tiles are {rows} by {columns}", fix=f"multiples of {rows} and {columns}")
+    return rows, columns
 
 
 def _tiles(shape: Sequence[int], tile: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -135,23 +176,24 @@ def _tile(buffer: Buffer, at: Sequence[int], mode: int) -> Expr:
     return pointer(buffer, indices, const(0), mode)
 
 
-def _load(fragment: str, scope: str, shape: tuple[int, int]) -> TensorIntrin:
-    _check_tiles(shape, fragment)
-    source = placeholder(shape, "float16", "source")
+def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> TensorIntrin:
+    tile, each = fragment_tile(fragment, DType(_known(dtype, *_SUMS))), 16 // DType(dtype).bytes
+    shape = (asked[0] or tile[0], asked[1] or tile[1])
+    _whole(shape, fragment, dtype)
+    source = placeholder(shape, dtype, "source")
     copied = compute(shape, lambda i, j: source[i, j], "made")
-    binds = {source: decl_buffer(shape, "float16", "source", strides=[var("stride"), 1], scope=scope),
-             copied: decl_buffer(shape, "float16", "made", strides=[var("row"), 1], scope=fragment)}
+    binds = {source: decl_buffer(shape, dtype, "source", strides=[var("stride"), 1], scope=scope),
+             copied: decl_buffer(shape, dtype, "made", strides=[var("row"), 1], scope=fragment)}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         stride, offset = ins[0].strides[0], ins[0].elem_offset
         assert offset is not None
-        aligned = all_of(floormod(stride, 8).equal(0), floormod(offset, 8).equal(0)) if scope == "shared" else const(0)
+        aligned = all_of(floormod(stride, each).equal(0), floormod(offset, each).equal(0)) if scope == "shared" else const(0)
         name, more = f"tw_mma_load_{fragment.removeprefix('mma_')}", (cast(stride, "int32"), cast(aligned, "int32"))
-        calls = [(name, _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), *more)
-                 for at in _tiles(shape, FRAGMENT_TILES[fragment])]
+        calls = [(name, _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), *more) for at in _tiles(shape, tile)]
         return _program(lambda ib: _on_tensor_core(ib, calls, _copied(outs[0], ins[0]), shape))
 
-    return decl_tensor_intrin(copied.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}", binds)
+    return decl_tensor_intrin(copied.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}_{dtype}", binds)
 
 
 def _program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:
@@ -184,9 +226,3 @@ def _loops(ib: ProgramBuilder, element: Element, extents: Sequence[int], indices
 
 def _copied(to: Buffer, source: Buffer) -> Callable[[Var, Var], Stmt]:
     return lambda i, j: to.vstore([i, j], source.vload([i, j]))
-
-
-def _added(c: Buffer, a: Buffer, b: Buffer, point: tuple[Var, Var, Var], layout: str) -> Stmt:
-    i, j, k = point
-    right = b.vload([k, j] if layout == "kn" else [j, k])
-    return c.vstore([i, j], c.vload([i, j]) + cast(a.vload([i, k]), "float32") * cast(right, "float32"))

@@ -10,6 +10,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule.plan import Candidate
 from tilewright.autoschedule.scheduler import schedule
+from tilewright.runtime.array import numpy_dtype
 
 __all__ = ["differs", "text_of"]
 
@@ -29,10 +30,10 @@ def inputs_of(output: Any) -> list[Any]:
 
 def differs(
     output: Any, rng: np.random.Generator, choose: Callable[[Sequence[Candidate]], int] | None = None, exact: bool = False,
-    bits: bool = True,
+    bits: bool = True, tolerance: float = 1e-5,
 ) -> str:
     """How a chosen schedule computes anything else than the unscheduled program: not the same bits where it is exact, else not
-    within a tolerance relative to the largest. choose: takes one of a rule's candidates. bits: False for functions of mathematics,
+    within `tolerance`, relative to the largest. choose: takes one of a rule's candidates. bits: False for functions of mathematics,
     whose last bits a GPU's library has otherwise."""
     inputs = inputs_of(output)
     chooser = {} if choose is None else {"chooser": lambda _, ways: choose(ways)}
@@ -40,14 +41,15 @@ def differs(
     arrays = [_values(tensor, rng) for tensor in inputs]
     results = []
     for each, target in ((s, "cuda -emulate"), (te.create_schedule(output.op), "llvm")):
-        result = np.full([int(extent) for extent in output.shape], 77, output.dtype)
+        result = np.full([int(extent) for extent in output.shape], 77, numpy_dtype(output.dtype))
         tw.build(each, [*inputs, output], target=target)(*arrays, result)
         results.append(result)
     ours, expected = results
     if s.is_exact and bits:
         same = np.array_equal(ours, expected, equal_nan=ours.dtype.kind == "f")
     else:
-        same = bool(np.all(abs(ours - expected) <= 1e-5 * max(1, abs(expected).max(initial=0))))
+        ours, expected = (each.astype("float64") for each in results)
+        same = bool(np.all(abs(ours - expected) <= tolerance * max(1, abs(expected).max(initial=0))))
     if exact and not s.is_exact:
         return f"exact=True chose\n{s.plan}"
     return "" if same else f"{ours}\nnot\n{expected}\n{s.plan}\n{s}"
@@ -56,7 +58,7 @@ def differs(
 def _values(tensor: Any, rng: np.random.Generator) -> np.ndarray:
     shape = [int(extent) for extent in tensor.shape]
     if "float" in tensor.dtype:
-        return rng.standard_normal(shape).astype(tensor.dtype)
+        return rng.standard_normal(shape).astype(numpy_dtype(tensor.dtype))
     return rng.integers(-100, 100, shape).astype(tensor.dtype)
 
 

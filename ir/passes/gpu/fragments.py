@@ -14,7 +14,7 @@ from dataclasses import replace
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import BufferLoad, Call, Expr, IntImm, Range
-from ...fragments import FRAGMENT_TILES, WARP_LANES, fragment_registers, is_warp_call
+from ...fragments import FRAGMENT_SCOPES, WARP_LANES, fragment_registers, fragment_tile, is_warp_call
 from ...ops import const, floordiv, floormod, is_const
 from ...pointers import pointed_to, pointer
 from ...stmt import Allocate, BufferStore, For, LoopKind, Stmt
@@ -27,7 +27,7 @@ __all__ = ["place_fragments"]
 
 def place_fragments(body: Stmt, hardware: Hardware, analyzer: Analyzer) -> Stmt:
     """`body` of a kernel with its fragments as local memory. Raises FragmentMisused."""
-    if not any(is_warp_call(node) or (isinstance(node, Allocate) and node.buffer.scope in FRAGMENT_TILES) for node in walk(body)):
+    if not any(is_warp_call(node) or (isinstance(node, Allocate) and node.buffer.scope in FRAGMENT_SCOPES) for node in walk(body)):
         return body
     return _Placer(hardware, analyzer).visit(body)
 
@@ -49,9 +49,9 @@ class _Placer(Rewriter):
 
     def Allocate(self, node: Allocate) -> Stmt:
         buffer = node.buffer
-        if buffer.scope not in FRAGMENT_TILES:
+        if buffer.scope not in FRAGMENT_SCOPES:
             return self.generic(node)
-        tile, shape = FRAGMENT_TILES[buffer.scope], buffer.shape
+        tile, shape = fragment_tile(buffer.scope, buffer.dtype), buffer.shape
         whole = len(shape) >= 2 and all(isinstance(extent, IntImm) and extent.value % size == 0
                                         for extent, size in zip(shape[-2:], tile, strict=True))
         if not whole:
@@ -78,7 +78,7 @@ class _Placer(Rewriter):
     def _tile_of(self, load: BufferLoad) -> tuple[Expr, ...]:
         """The registers of the tile that begins at an element."""
         tile: list[Expr] = []
-        for index, size in zip(load.indices[-2:], FRAGMENT_TILES[load.buffer.scope], strict=True):
+        for index, size in zip(load.indices[-2:], fragment_tile(load.buffer.scope, load.buffer.dtype), strict=True):
             if not is_const(self.analyzer.simplify(floormod(index, size)), 0):
                 raise FragmentMisused(
                     f"cannot lower: an instruction begins at {index} of {load.buffer.name}, which lies in {load.buffer.scope}",

@@ -148,7 +148,7 @@ def test_the_schedule_copies_and_replays() -> None:
 
 
 def under_half_a_warp(text: str) -> str:
-    return replaced("tw_mma_m16n8k16(&", "if (thread_x < 16) tw_mma_m16n8k16(&")(text)
+    return replaced("tw_mma_float16(&", "if (thread_x < 16) tw_mma_float16(&")(text)
 
 
 FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
@@ -170,6 +170,28 @@ def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
         with pytest.raises(CudaError, match=message):
             kernel(*program.inputs(), program.output())
+
+
+def test_dp4a_adds_four_products_at_once() -> None:
+    A, B = te.placeholder((37, 24), "int8", name="A"), te.placeholder((37, 24), "int8", name="B")
+    k = te.reduce_axis((0, 24), "k")
+    C = te.compute((37,), lambda i: te.sum(A[i, k].astype("int32") * B[i, k].astype("int32"), axis=k), name="C")
+    s = te.create_schedule(C.op)
+    CL = s.cache_write(C, "local")
+    outer, inner = s[C].split(C.op.axis[0], 16)
+    s[C].bind(outer, block())
+    s[C].bind(inner, thread(16))
+    s[CL].compute_at(s[C], inner)
+    ko, ki = s[CL].split(s[CL].op.reduce_axis[0], 4)
+    s[CL].reorder(ko, *s[CL].op.axis, ki)
+    s[CL].tensorize(s[CL].op.axis[0], te.intrinsics.get("cuda.dp4a"))
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-128, 128, (37, 24)).astype("int8") for _ in range(2))
+    for target in ("cuda -emulate", "llvm"):
+        c = np.zeros(37, "int32")
+        tw.build(s, [A, B, C], target=target)(a, b, c)
+        np.testing.assert_array_equal(c, (a.astype("int32") * b.astype("int32")).sum(1))
+    assert "IDP.4A.S8.S8" in tw.build(s, [A, B, C], target="cuda -arch=sm_80").source("sass")
 
 
 # What is refused

@@ -124,7 +124,7 @@ def test_matrices_of_tensor_cores(m: int, n: int) -> None:
     s[CF].tensorize(rows, _product(m, n))
     s[C].tensorize(ii, _store(m, n))
     f = tvm.build(s, [A, B, C], "cuda")
-    assert f.get_source().count("tw_mma_m16n8k16(&") == (m // 16) * (n // 8)
+    assert f.get_source().count("tw_mma_float16(&") == (m // 16) * (n // 8)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 2, m, 16)).astype("float16"), rng.normal(size=(2, 2, 16, n)).astype("float16")
     c = np.empty((2, 2, m, n), "float32")

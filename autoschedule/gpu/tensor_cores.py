@@ -1,0 +1,275 @@
+"""Products on tensor cores: tiles that are on their way to shared memory, fragments in registers, instructions of a whole warp.
+
+    C[i, j] = sum over k of A[i, k] * B[k, j]      float16 or bfloat16 added up in float32, int8 in int32
+
+    A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
+    for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 64
+      for k.outer:                                        # pipeline(3): two iterations ahead, by asynchronous copies
+        A.matrix[128, 32], B.matrix[32, 64]               # shared; rows 16 bytes longer, so that ldmatrix meets no bank twice
+        for k in 2:
+          a[4 tiles], b[4 tiles] = fragments              # ldmatrix
+          sums[4 x 4 tiles] += a * b                      # mma.sync
+      C.matrix = sums                                     # in shared memory, of which whole rows are stored
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, gcd, prod
+from typing import TYPE_CHECKING, Any
+
+from ... import te
+from ...codegen.gpus import Gpu, gpu_of
+from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
+from ...te.axis import thread_axis
+from ..cpu.contraction import contraction_of
+from ..cpu.contraction_nest import Contraction, size_of
+from ..cpu.lanes import fused
+from ..cpu.operands import upstream
+from ..estimate import Estimate
+from ..operations import contiguous, fixed_extent
+from ..plan import Candidate
+from .threads import LAUNCH, VECTOR, WARP, lanes_of
+
+if TYPE_CHECKING:
+    from ...schedule import Stage
+    from ..groups import Group
+
+__all__ = ["on_tensor_cores"]
+
+SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+"""By the dtype that is multiplied, that of the sums."""
+M, N = 16, 8
+OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
+"""Results of a warp, rows and columns."""
+WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
+STAGES = (4, 3, 2)
+DEPTH_BYTES = (64, 128)
+"""Of a row of terms in shared memory."""
+OTHER_REGISTERS = 48
+"""Of a thread, beside its results and its fragments."""
+BARRIER = 40
+"""Cycles of a wait, and of the barrier behind it."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """own: rows and columns of a warp; warps: of a block, along rows and along columns; depth: terms of the sum in shared memory;
+    stages: of the pipeline."""
+
+    own: tuple[int, int]
+    warps: tuple[int, int]
+    depth: int
+    stages: int
+
+    @property
+    def rows(self) -> int:
+        return self.own[0] * self.warps[0]
+
+    @property
+    def columns(self) -> int:
+        return self.own[1] * self.warps[1]
+
+    def __str__(self) -> str:
+        return (f"tensor cores, tiles of {self.rows} x {self.columns} x {self.depth}, {self.warps[0]} x {self.warps[1]} warps of "
+                f"{self.own[0]} x {self.own[1]}, {self.stages} stages")
+
+
+def on_tensor_cores(group: Group) -> list[Candidate]:
+    """The ways to compute a group's product on tensor cores, the quickest first; none where its dtypes are not theirs."""
+    found = contraction_of(group.anchor, _converted)
+    if found is None or group.parts or not _is_theirs(group, found):
+        return []
+    gpu, size = gpu_of(group.target), found.a.dtype.bytes
+    ways = sorted(((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds)
+    return [Candidate(str(tile), partial(_apply, group, found, tile), time) for time, tile in ways]
+
+
+def _is_theirs(group: Group, found: Contraction) -> bool:
+    """Whether both factors are elements of one dtype, each converted to that of the sums."""
+    dtype = str(found.a.dtype)
+    return str(found.b.dtype) == dtype and SUMS.get(dtype) == str(group.anchor.output(0).dtype)
+
+
+def _converted(factor: Expr) -> Expr:
+    """What is converted once."""
+    return factor.value if isinstance(factor, Cast) else factor
+
+
+def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
+    """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
+    rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
+    for own in OWN:
+        for warps in WARPS:
+            for depth in (each // size for each in DEPTH_BYTES):
+                for stages in STAGES:
+                    tile = Tile(own, warps, depth, stages)
+                    sides = ((tile.rows, rows, M), (tile.columns, columns, N), (depth, terms, 32 // size))
+                    fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
+                    if fits and _shared_bytes(tile, size) <= gpu.block_shared:
+                        yield tile
+
+
+def _shared_bytes(tile: Tile, size: int) -> int:
+    """Of the tiles in all stages of the pipeline, and of the result on its way out; either way of a side to lie."""
+    longest = max((tile.depth * size + VECTOR) * (tile.rows + tile.columns),
+                  tile.depth * ((tile.rows + tile.columns) * size + 2 * VECTOR))
+    return tile.stages * longest + tile.rows * (tile.columns + 8) * 4
+
+
+def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
+    """As of other products: blocks share the multiprocessors in waves, and of each part of the sum a block takes the longest of its
+    products, its loads of fragments and its instructions. It waits for memory as long as what is under way, in its own pipeline and
+    for blocks beside it, is less than what arrives within the latency."""
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
+    warps = prod(tile.warps)
+    registers = tile.own[0] * tile.own[1] // WARP + (tile.own[0] + tile.own[1]) * 32 // WARP // 4 + OTHER_REGISTERS
+    at_once = max(min(gpu.threads // (warps * WARP), gpu.blocks, gpu.shared // _shared_bytes(tile, size),
+                      gpu.registers // (registers * warps * WARP)), 1)
+    waves, parts = ceil(blocks / gpu.processors), ceil(terms / tile.depth)
+    steps = tile.depth * size / 32
+    math = tile.rows * tile.columns * tile.depth / (gpu.tensor * 2 / size)
+    loaded = warps * (tile.own[0] + tile.own[1]) * tile.depth * size / gpu.shared_rate
+    copied = (tile.rows + tile.columns) * tile.depth * size / VECTOR / WARP
+    begun = (warps * steps * (tile.own[0] // M * (tile.own[1] // N) + tile.own[0] // M + tile.own[1] // N) + 4 * copied) / 4
+    name, busy = max(("tensor throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1])
+    resident = min(at_once, waves)
+    covered = resident * busy * (tile.stages - 1)
+    idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + BARRIER / resident
+    step = 1 / (gpu.clock * 1e9)
+    moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * size
+    unique = batch * ((rows + columns) * terms * size + rows * columns * 4)
+    compute, memory, cache = waves * parts * busy, unique / gpu.memory_rate, moved / gpu.l2_rate
+    if compute < max(memory, cache):
+        name, compute = ("memory bandwidth", memory) if memory >= cache else ("L2 bandwidth", cache)
+    beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)  # until the first part is there; the result
+    return Estimate(((name, compute * step), ("waiting for memory", waves * parts * idle * step),
+                     ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))
+
+
+def _apply(group: Group, found: Contraction, tile: Tile) -> None:
+    s, anchor, dtype = group.s, group.anchor, str(found.a.dtype)
+    size = found.a.dtype.bytes
+    down = [not (size == 1 or _is_along(load, found, side))  # columns of terms, which ldmatrix turns; of bytes it cannot
+            for load, side in ((found.a, found.rows), (found.b, found.columns))]
+    shape = s[anchor].op
+    where = dict(zip(anchor.axis, shape.axis, strict=True))
+    a, b, whole = s.matricize(shape.output(0), [where[axis] for axis in found.rows], [where[axis] for axis in found.columns],
+                              (tile.rows, tile.columns, tile.depth), (down[0], not down[1]))
+    for load in (found.a, found.b):
+        for head in upstream(group, load):
+            if s[head].attach_type != "inline":
+                s[head].compute_inline()
+    if group.output is not anchor:
+        s[anchor].compute_inline()
+    layouts = "km" if down[0] else "mk", "kn" if down[1] else "nk"
+    sums = s[s.cache_write(whole, "mma_c")]
+    fragments = [s[s.cache_read(each, scope, [sums])] for each, scope in (
+        (a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))]
+    at = _stored(group, found, tile)
+    warp = _staged(s[whole], at, tile, SUMS[dtype])
+    outer, inner = _summed(sums, (s[whole], warp), tile, size, layouts, dtype)
+    for stage, layout, load in zip(fragments, layouts, ("cuda.mma_load_a", "cuda.mma_load_b"), strict=True):
+        sizes = {"m": M, "n": N, "k": 32 // size}
+        stage.compute_at(sums, inner)
+        shape = sizes[layout[0]], sizes[layout[1]]
+        arguments = ("shared", *shape, layout, dtype) if "m" in layout else (layout, "shared", *shape, dtype)
+        _tiled(stage, shape, [load, *arguments])
+    for tensor, load, is_down, side in ((a, found.a, down[0], found.rows), (b, found.b, down[1], found.columns)):
+        _fetched(s[tensor], (sums, outer), tile, _together(load, side if is_down else found.summed))
+
+
+def _is_along(load: ProducerLoad, found: Contraction, side: Sequence[IterVar]) -> bool:
+    """Whether neighbouring terms lie side by side, rather than neighbours of the side."""
+    beside = contiguous(load)
+    return found.summed[-1] in beside or side[-1] not in beside
+
+
+def _together(load: ProducerLoad, along: Sequence[IterVar]) -> int:
+    """How many elements along these axes a thread may copy at once."""
+    if not isinstance(load.indices[-1], IterVar) or load.indices[-1] is not along[-1]:
+        return 1
+    return gcd(lanes_of(load.dtype), fixed_extent(along[-1]))
+
+
+def _stored(group: Group, found: Contraction, tile: Tile) -> tuple[Stage, IterVar]:
+    """The loops of what is stored; returns the stage and the loop of a block."""
+    anchor, stage = group.anchor, group.s[group.output]
+    axes = list(stage.op.axis)
+    outer, rows, columns = ([axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns))
+    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(columns[-1])) if columns[-1] is axes[-1] else 1
+    stage.reorder(*outer, *rows, *columns)
+    blocks, inners = zip(*(stage.split(fused(stage, side), factor=size)
+                           for side, size in ((rows, tile.rows), (columns, tile.columns))), strict=True)
+    stage.reorder(*outer, *blocks, *inners)
+    if outer:
+        stage.bind(fused(stage, outer), thread_axis("blockIdx.z"))
+    for axis, name in zip(blocks, "yx", strict=True):
+        stage.bind(axis, thread_axis(f"blockIdx.{name}"))
+    _shared_by_all(stage, stage.fuse(*inners), tile, lanes)
+    return stage, blocks[1]
+
+
+def _staged(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: str) -> IterVar:
+    """The result of a block in shared memory, of which each warp stores its part; returns the loop of a warp."""
+    stage.set_scope("shared")
+    stage.compute_at(*at)
+    i, j = stage.op.axis[-2:]
+    stage.storage_align(i, 32, 8)  # neighbouring rows are 8 banks apart
+    parts = [stage.split(axis, factor=own) for axis, own in zip((i, j), tile.own, strict=True)]
+    warps, inners = zip(*parts, strict=True)
+    stage.reorder(*stage.op.axis[:-2], *warps, *inners)
+    for axis, name, count in zip(warps, "zy", tile.warps, strict=True):
+        stage.bind(axis, thread_axis((0, count), f"threadIdx.{name}"))
+    _tiled(stage, (M, N), ["cuda.mma_store", M, N, dtype], inners)
+    return warps[1]
+
+
+def _summed(
+    sums: Stage, at: tuple[Stage, IterVar], tile: Tile, size: int, layouts: tuple[str, str], dtype: str,
+) -> tuple[IterVar, IterVar]:
+    """The fragments of a warp; returns the loop over what is in shared memory, and that over what is in registers."""
+    sums.compute_at(*at)
+    i, j = sums.op.axis[-2:]
+    outer, inner = sums.split(sums.op.reduce_axis[0], factor=tile.depth)
+    some, term = sums.split(inner, factor=32 // size)
+    sums.reorder(*sums.op.axis[:-2], outer, some, i, j, term)
+    sums.unroll(some)
+    shape = M, N, 32 // size
+    intrinsic = ("cuda.mma_m16n8k32", layouts[1], *shape, layouts[0]) if size == 1 else (
+        "cuda.mma_m16n8k16", layouts[1], *shape, dtype, layouts[0])
+    _tiled(sums, (M, N), intrinsic)
+    return outer, some
+
+
+def _tiled(stage: Stage, sizes: tuple[int, int], intrinsic: Sequence[Any], axes: Sequence[IterVar] = ()) -> None:
+    """The last two dimensions by unrolled tiles, each by an instruction; what a reduction adds up stays inside."""
+    pairs = [stage.split(axis, factor=size) for axis, size in zip(axes or stage.op.axis[-2:], sizes, strict=True)]
+    (outer, row), (over, column) = pairs
+    stage.reorder(outer, over, row, column, *(stage.leaf_iter_vars[-1:] if stage.op.reduce_axis else ()))
+    stage.unroll(outer)
+    stage.unroll(over)
+    stage.tensorize(row, te.intrinsics.get(*intrinsic))
+
+
+def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int) -> None:
+    """A tile in shared memory, by all threads."""
+    stage.set_scope("shared")
+    stage.compute_at(*at)
+    lanes = lanes_of(stage.op.output(0).dtype)
+    stage.storage_align(stage.op.axis[-2], 2 * lanes, lanes)
+    _shared_by_all(stage, stage.fuse(*stage.op.axis), tile, together)
+    stage.pipeline(tile.stages)
+
+
+def _shared_by_all(stage: Stage, rest: IterVar, tile: Tile, lanes: int) -> None:
+    """The iterations of a loop by all threads of a block, `lanes` neighbours by each."""
+    if lanes > 1:
+        rest, vector = stage.split(rest, factor=lanes)
+        stage.vectorize(vector)
+    for count, name in ((WARP, "x"), (tile.warps[1], "y"), (tile.warps[0], "z")):
+        rest, thread = stage.split(rest, factor=count)
+        stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))

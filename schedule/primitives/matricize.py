@@ -1,0 +1,248 @@
+"""matricize: a sum of products of two tensors as a product of matrices, padded to whole tiles.
+
+The two tensors are copied to matrices, of which every row and column is of one side's axes, or of those that are summed over; the
+product of the two is a matrix, which the tensor is then copied from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ...errors import user_source
+from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
+from ...ir.ops import all_of, cast, const, floordiv, floormod, if_then_else
+from ...ir.visit import post_order, rewrite, substitute
+from ...te.factors import factors
+from ...te.operation import ComputeOp
+from ...te.shape import constant_extent
+from ...te.tensor import Tensor
+from ..errors import BadMatrix
+from ..model.axes import outline
+from ..model.foreign import AXES, FLAGS, SIZES, TENSORS
+from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
+from ..model.methods import SchedulePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.schedule import Schedule
+from ..model.stage import Stage
+
+__all__ = ["matricize"]
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A tensor as a product: what each side reads, and the axes that become rows, columns and the sum; outer ones stay."""
+
+    op: ComputeOp
+    loads: tuple[ProducerLoad, ProducerLoad]
+    outer: tuple[IterVar, ...]
+    rows: tuple[IterVar, ...]
+    columns: tuple[IterVar, ...]
+
+    @property
+    def summed(self) -> tuple[IterVar, ...]:
+        return self.op.reduce_axis
+
+
+def _tries(stage: Stage) -> Iterator[Try]:
+    sides = None if stage.is_scheduled() or stage.schedule.placed_at(stage) else _sides_of(stage)
+    if sides is not None:
+        rows, columns = sides
+        yield "in tiles of 16 x 8 x 16", lambda one: one.schedule.matricize(one.op.output(0), rows, columns, (16, 8, 16))
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: not stage.is_scheduled() and not stage.schedule.placed_at(stage)
+                              and _sides_of(stage) is not None)
+    if stage is None:
+        return None
+    rows, columns = _sides_of(stage) or ([], [])
+    padding = [drawer.pick([1, 4, 16, 3]) for _ in range(3)]
+    turned = [drawer.chance(0.5), drawer.chance(0.5)]
+    return (f"matricize({stage.name}, {padding}, {turned})",
+            lambda: drawer.s.matricize(stage.op.output(0), rows, columns, padding, turned))
+
+
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=2, rare=True,
+           foreign={"tensor": TENSORS, "rows": AXES, "columns": AXES, "padding": SIZES, "turned": FLAGS})
+def matricize(
+    schedule: Schedule, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar],
+    padding: Sequence[int] = (1, 1, 1), turned: Sequence[bool] = (),
+) -> list[Tensor]:
+    """A sum of products of two tensors as a product of matrices, padded with zeros to whole tiles.
+
+        for a, b, j:                            A.matrix[i, k] = A[i // 7, k // 3, i % 7, k % 3] if i < 35 else 0
+          for e, f:                             B.matrix[k, j] = B[k % 3, k // 3, j]
+            C[a, b, j] +=                →      for i in 48, j, k:                # matricize(C, [a, b], [j], (16, 1, 1))
+              A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
+                                                C[a, b, j] = C.matrix[a * 7 + b, j]
+
+    tensor: a sum over products of two elements, each of them converted or not, with axes of known extents and loops that are
+    not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other is; its other axes
+    stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples of these. turned:
+    whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of the reduce axes.
+    Returns the matrices: of rows, of columns, of the result.
+
+    Raises BadMatrix (TW0231), UnknownStage (TW0201).
+    """
+    stage, _ = check_outputs(schedule, tensor, BadMatrix, "cannot matricize")
+    product = _checked(stage, rows, columns)
+    turned = turned or (False, False)
+    if len(padding) != 3 or any(isinstance(each, bool) or each < 1 for each in padding) or len(turned) != 2:
+        raise _bad(stage, f"it is padded to {list(padding)} and turned {list(turned)}"[:200],
+                   "padding=(16, 8, 16), turned=(False, True)")
+    with schedule.compound("matricize", tensor=tensor, rows=tuple(rows), columns=tuple(columns), padding=tuple(padding),
+                           turned=tuple(turned)):
+        sides = [
+            _matrix(load, product, side, (size, padding[2]), is_turned)
+            for load, side, size, is_turned in zip(
+                product.loads, (product.rows, product.columns), padding[:2], (turned[0], not turned[1]), strict=True)]
+        result = _result(product, sides, padding)
+        for made in (*sides, result):
+            schedule.insert_stage(schedule.place_of(stage), made, stage)
+        at = {axis: axis for axis in product.op.axis}
+        index = [*product.outer, *(_flat(axes, at) for axes in (product.rows, product.columns))]
+        copied = ComputeOp(name=product.op.name, tag=product.op.tag, attrs=product.op.attrs, source=product.op.source,
+                           axis=product.op.axis, body=(ProducerLoad(result.output(0), tuple(index)),))
+        retire(schedule, product.summed, f"was an axis of {stage.name} until matricize gave the sum to {result.name}{{at}}")
+        schedule.rewrite({}, anew={stage: copied})
+    return [*(side.output(0) for side in sides), result.output(0)]
+
+
+def _bad(stage: Stage, reason: str, fix: str, *axes: IterVar) -> BadMatrix:
+    return BadMatrix(f"cannot matricize {stage.name}", reason=reason, declared=stage.op.source, called=user_source(),
+                     loops=outline(stage, axes), fix=fix)
+
+
+def _loads(op: ComputeOp) -> tuple[ProducerLoad, ProducerLoad] | None:
+    """What the two factors of a sum read, if each is an element, converted or not."""
+    found: list[ProducerLoad] = []
+    for factor in factors(op) or ():
+        value = factor
+        while isinstance(value, Cast):
+            value = value.value
+        if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
+            found.append(value)
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def _axes_of(load: ProducerLoad) -> set[IterVar]:
+    return {node for index in load.indices for node in post_order(index) if isinstance(node, IterVar)}
+
+
+def _sides_of(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
+    """The axes that each factor alone is read along; None where the operation is no product."""
+    op = stage.op.as_compute
+    loads = None if op is None else _loads(op)
+    if op is None or loads is None or any(not constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)):
+        return None
+    left, right = map(_axes_of, loads)
+    if not (left | right).issuperset((*op.axis, *op.reduce_axis)):
+        return None
+    return [axis for axis in op.axis if axis in left - right], [axis for axis in op.axis if axis in right - left]
+
+
+def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar]) -> _Product:
+    op = stage.op.as_compute
+    loads = None if op is None else _loads(op)
+    if op is None or loads is None:
+        raise _bad(stage, f"{stage.name} is no sum of products of two elements", "te.sum(A[i, k] * B[k, j], axis=k)")
+    if stage.relations or stage.iter_var_attrs or stage.schedule.placed_at(stage) or stage.attach_type in ("inline", "inlined"):
+        raise _bad(stage, "its loops are scheduled already, or it is inlined", "call matricize first")
+    refuse_dangling_predicate(stage, op.axis, BadMatrix, "cannot matricize")
+    axes = (*op.axis, *op.reduce_axis)
+    unknown = next((axis for axis in axes if not constant_extent(axis)), None)
+    if unknown is not None:
+        raise _bad(stage, f"the extent of {unknown.name} is no number above 0", "give it a constant extent")
+    if any(axis in _axes_of(loads[1]) for axis in rows) or any(axis in _axes_of(loads[0]) for axis in columns):
+        loads = loads[1], loads[0]
+    left, right = map(_axes_of, loads)
+    for what, given, own, other in (("rows", rows, left, right), ("columns", columns, right, left)):
+        wrong = next((axis for axis in given if axis not in op.axis or axis not in own or axis in other), None)
+        if wrong is not None or len(set(given)) < len(given):
+            about = given[0] if wrong is None else wrong
+            raise _bad(stage, f"{about.name} is given for {what}, and is no axis that one factor alone is read along, or is given "
+                              "twice",
+                       "rows that one of the factors is read along, and columns of the other", about)
+    outside = next((axis for axis in op.reduce_axis if axis not in left | right), None)
+    if outside is not None:
+        raise _bad(stage, f"neither factor is read along {outside.name}", "a sum over axes that what is read depends on")
+    outer = tuple(axis for axis in op.axis if axis not in rows and axis not in columns)
+    return _Product(op, loads, outer, tuple(rows), tuple(columns))
+
+
+def _size(axes: Sequence[IterVar]) -> int:
+    return prod(constant_extent(axis) or 1 for axis in axes)
+
+
+def _padded(axes: Sequence[IterVar], to: int) -> int:
+    return -(-_size(axes) // to) * to
+
+
+def _fresh(name: str, extent: int, like: Sequence[IterVar], kind: IterKind = "data") -> IterVar:
+    dtype = like[0].dtype if like else const(0).dtype
+    return IterVar(name, dtype, Range(const(0, dtype), const(extent, dtype)), kind)
+
+
+def _apart(axes: Sequence[IterVar], number: Expr) -> dict[IterVar, Expr]:
+    """The values of axes that are one number together, the last moving fastest."""
+    values: dict[IterVar, Expr] = {}
+    step = 1
+    for place, axis in reversed(list(enumerate(axes))):
+        extent = constant_extent(axis) or 1
+        digit = floordiv(number, const(step, number.dtype)) if step > 1 else number
+        values[axis] = cast(floormod(digit, const(extent, number.dtype)) if place else digit, axis.dtype)
+        step *= extent
+    return values
+
+
+def _flat(axes: Sequence[IterVar], values: Mapping[IterVar, Expr]) -> Expr:
+    total: Expr | None = None
+    for axis in axes:
+        total = values[axis] if total is None else total * (constant_extent(axis) or 1) + values[axis]
+    return const(0) if total is None else total
+
+
+def _matrix(
+    load: ProducerLoad, product: _Product, side: Sequence[IterVar], sizes: tuple[int, int], terms_first: bool,
+) -> ComputeOp:
+    """What one factor reads, over the outer axes that it is read along, its own side and the terms."""
+    read = _axes_of(load)
+    outer = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in product.outer if axis in read and axis.dom is not None}
+    number = _fresh("i" if side is product.rows else "j", _padded(side, sizes[0]), side)
+    term = _fresh("k", _padded(product.summed, sizes[1]), product.summed)
+    values: dict[IterVar, Expr] = {**outer, **_apart(side, number), **_apart(product.summed, term)}
+    value: Expr = substitute(load, {axis: each for axis, each in values.items() if axis in read})
+    inside = [axis < const(_size(axes), axis.dtype) for axis, axes in ((number, side), (term, product.summed))
+              if constant_extent(axis) != _size(axes)]
+    if inside:
+        value = if_then_else(all_of(*inside), value, const(0, load.dtype))
+    assert isinstance(load.producer, Tensor)
+    last = (term, number) if terms_first else (number, term)
+    return ComputeOp(name=f"{load.producer.name}.matrix", source=user_source(), axis=(*outer.values(), *last), body=(value,))
+
+
+def _result(product: _Product, sides: Sequence[ComputeOp], padding: Sequence[int]) -> ComputeOp:
+    """The product of the two matrices."""
+    op, reduction = product.op, product.op.reduction
+    assert reduction is not None
+    outer = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in product.outer if axis.dom is not None}
+    i = _fresh("i", _padded(product.rows, padding[0]), product.rows)
+    j = _fresh("j", _padded(product.columns, padding[1]), product.columns)
+    k = _fresh("k", _padded(product.summed, padding[2]), product.summed, "reduce")
+    reads: dict[ProducerLoad, ProducerLoad] = {}
+    for load, side, number in zip(product.loads, sides, (i, j), strict=True):
+        own = [outer[axis] for axis in product.outer if axis in _axes_of(load)]
+        last = (number, k) if side.axis[-1].name == "k" else (k, number)
+        reads[load] = ProducerLoad(side.output(0), (*own, *last))
+
+    def read(node: Node) -> Node | None:
+        return reads.get(node) if isinstance(node, ProducerLoad) else None
+
+    value = rewrite(reduction.sources[0], read)
+    assert isinstance(value, Mul)
+    first = next(node for node in post_order(value.a) if isinstance(node, ProducerLoad))
+    ordered = value if first is reads[product.loads[0]] else Mul(value.b, value.a)  # rows first, as instructions have them
+    body = replace(reduction, sources=(ordered,), axes=(k,))
+    return ComputeOp(name=f"{op.name}.matrix", source=user_source(), axis=(*outer.values(), i, j), body=(body,))

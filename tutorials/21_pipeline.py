@@ -1,0 +1,69 @@
+"""21. A pipeline and its waits, under the emulator.
+
+Memory answers hundreds of cycles after it was asked. A pipeline asks for what later iterations need while this one computes:
+`pipeline(3)` keeps three places for a tile, two of them on their way. On a GPU the copies are asynchronous, so that somebody must
+wait for them, and for the other threads' copies, at the right place. The emulator does each copy at its wait, no earlier.
+"""
+
+import numpy as np
+import tilewright as tw
+from tilewright import te
+from tilewright.codegen.cuda.emulate.compiler import KernelEntry, compile_for_emulation
+from tilewright.codegen.cuda.emulate.run import Launch, Memory, emulate
+
+N = 64
+
+A, B = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
+k = te.reduce_axis((0, N), "k")
+C = te.compute((N, N), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+s = te.create_schedule(C.op)
+sums = s.cache_write(C, "local")
+tiles = [s.cache_read(tensor, "shared", [sums]) for tensor in (A, B)]
+rows, columns, y, x = s[C].tile(*C.op.axis, 16, 16)
+s[C].bind(rows, te.thread_axis("blockIdx.y"))
+s[C].bind(columns, te.thread_axis("blockIdx.x"))
+s[C].bind(y, te.thread_axis((0, 16), "threadIdx.y"))
+s[C].bind(x, te.thread_axis((0, 16), "threadIdx.x"))
+s[sums].compute_at(s[C], x)
+outer, inner = s[sums].split(s[sums].op.reduce_axis[0], factor=16)
+for tile in tiles:
+    s[tile].compute_at(s[sums], outer)
+    rest, lanes = s[tile].split(s[tile].fuse(*s[tile].op.axis), factor=4)  # 16 bytes a copy
+    s[tile].vectorize(lanes)
+    rest, x = s[tile].split(rest, factor=16)
+    _, y = s[tile].split(rest, factor=16)
+    s[tile].bind(y, te.thread_axis((0, 16), "threadIdx.y"))
+    s[tile].bind(x, te.thread_axis((0, 16), "threadIdx.x"))
+    s[tile].pipeline(3)
+print(tw.lower(s, [A, B, C]))
+
+kernel = tw.build(s, [A, B, C], target="cuda -emulate")
+text = kernel.source("cuda")
+print(text[text.index('extern "C"'):])  # one wait and one barrier for each iteration
+a, b, c = np.random.rand(N, N).astype("float32"), np.random.rand(N, N).astype("float32"), np.empty((N, N), "float32")
+kernel(a, b, c)
+np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+# What if the compiler had it wrong? We do what a wrong one would, and run the texts.
+def run(changed):
+    entry = KernelEntry(kernel.kernels[0].name, ("const float *", "const float *", "float *"))
+    memories = [Memory(name, values.reshape(-1).view(np.uint8).copy(), 4) for name, values in (("A", a), ("B", b), ("C", c))]
+    launch = Launch(entry.name, kernel.kernels[0].grid, kernel.kernels[0].block, (0, 1, 2), 4)
+    emulate(compile_for_emulation(changed, (entry,), False), [launch], memories, (), seed=0, check=True)
+
+
+wait = "tw_copies_wait<1>();"
+for what, changed in (
+    ("a wait that lets one group too many be on its way", text.replace(wait, "tw_copies_wait<2>();")),
+    ("a barrier before the wait instead of behind it",
+     text.replace(f"{wait}\n    __syncthreads();", f"__syncthreads();\n    {wait}")),
+    ("no wait at all", text.replace(wait, "")),
+):
+    assert changed != text
+    try:
+        run(changed)
+    except tw.CudaError as error:
+        print(f"{what}:\n{error}\n")
+    else:
+        raise AssertionError(f"{what} was not found")
