@@ -45,6 +45,7 @@ DEPTHS = (16, 32, 24, 8, 12, 20, 28)
 """Terms of the sum in shared memory, the best first; one that divides the sum needs no guards."""
 OWN = ((8, 8), (8, 4), (4, 4), (4, 2), (2, 2), (2, 1))
 """Results of a thread, rows and columns."""
+STAGES = (1, 3, 4)
 THREADS = ((16, 16), (8, 16), (8, 8), (4, 16), (4, 8))
 OTHER_REGISTERS = 40
 """Of a thread, beside its results and what they are made of: addresses, counters."""
@@ -56,12 +57,14 @@ BARRIER = 30
 
 @dataclass(frozen=True)
 class Tile:
-    """rows, columns: of a block; threads: (along rows, along columns); depth: terms of the sum in shared memory."""
+    """rows, columns: of a block; threads: (along rows, along columns); depth: terms of the sum in shared memory. stages: of the
+    pipeline that fills it; 1 where a part is loaded when it is needed."""
 
     rows: int
     columns: int
     threads: tuple[int, int]
     depth: int
+    stages: int = 1
 
     @property
     def own(self) -> tuple[int, int]:
@@ -70,7 +73,7 @@ class Tile:
 
     def __str__(self) -> str:
         return (f"tiles of {self.rows} x {self.columns} x {self.depth}, {self.threads[0]} x {self.threads[1]} threads "
-                f"of {self.own[0]} x {self.own[1]}")
+                f"of {self.own[0]} x {self.own[1]}{f', {self.stages} stages' if self.stages > 1 else ''}")
 
 
 def product(group: Group) -> bool:
@@ -95,14 +98,15 @@ def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
     depth = next((each for each in DEPTHS if terms % each == 0), min(16, terms))
     for threads in THREADS:
         for own in OWN:
-            tile = Tile(threads[0] * own[0], threads[1] * own[1], threads, depth)
-            fits = _shared_bytes(tile, bits) <= gpu.block_shared
-            if fits and tile.rows < 2 * max(rows, threads[0]) and tile.columns < 2 * max(columns, threads[1]):
-                yield tile
+            for stages in STAGES if bits == 32 else STAGES[:1]:  # smaller elements are copied asynchronously in vectors alone
+                tile = Tile(threads[0] * own[0], threads[1] * own[1], threads, depth, stages)
+                fits = _shared_bytes(tile, bits) <= gpu.block_shared and depth * (stages - 1) < terms
+                if fits and tile.rows < 2 * max(rows, threads[0]) and tile.columns < 2 * max(columns, threads[1]):
+                    yield tile
 
 
 def _shared_bytes(tile: Tile, bits: int) -> int:
-    return (tile.rows + tile.columns) * (tile.depth + 4) * bits // 8
+    return tile.stages * (tile.rows + tile.columns) * (tile.depth + 4) * bits // 8
 
 
 def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
@@ -122,7 +126,9 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     begun = warps * tile.depth * (own_rows * own_columns + (own_rows + own_columns) / 4) / 4
     name, busy = max(("fma throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1])
     resident = min(at_once, waves)
-    idle = max(gpu.latency + 2 * BARRIER - (resident - 1) * busy, 0) / resident
+    ahead = max(tile.stages - 1, 1)  # a pipeline's own work fills the time that its copies take; and one barrier is enough
+    filled, barriers = ((resident * ahead, 1) if tile.stages > 1 else (resident - 1, 2))
+    idle = max(gpu.latency + barriers * BARRIER - filled * busy, 0) / (resident * ahead)
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * (tile.rows + tile.columns) * terms * bits / 8
     unique = batch * (rows * terms + columns * terms + rows * columns) * bits / 8
@@ -232,3 +238,5 @@ def _panel(
     rest, y = panel.split(rest, factor=tile.threads[0])
     panel.bind(x, thread_axis((0, tile.threads[1]), "threadIdx.x"))
     panel.bind(y, thread_axis((0, tile.threads[0]), "threadIdx.y"))
+    if tile.stages > 1:
+        panel.pipeline(tile.stages)
