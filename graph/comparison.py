@@ -51,7 +51,8 @@ def first_difference(
     """The first node of a graph that differs: each kernel's values are compared with what the reference makes of
     the values that the kernel read."""
     plan = Plan.of(g)
-    watched = [*(name for step in plan.steps for name in step.outputs), *(whole for whole, _ in joined(plan.graph).values())]
+    watched = [*(name for step in plan.steps for name in step.outputs), *(whole for whole, _ in joined(plan.graph).values()),
+               *plan.placed]
     whole = without_dead(with_results(g, {name: name for name in watched if name in g.types}))
     program = build(whole)
     sizes, types = program.sizes, whole.types

@@ -24,12 +24,14 @@ _LEAST = 4096
 def joined(g: Parts) -> dict[str, tuple[str, int]]:
     """The parts that are written in place: by name, the value that they are a part of, and how many elements of it lie before."""
     types = g.types
-    computed = {name for node in g.nodes for name in node.outputs} - set(g.results.values())
+    makers = {name: node.operator for node in g.nodes for name in node.outputs}
+    computed = makers.keys() - set(g.results.values())
     found: dict[str, tuple[str, int]] = {}
     for node in () if g.state else g.nodes:
         if not _is_row(node, types) or len({*node.inputs}) < len(node.inputs):
             continue
-        if all(name in computed and name not in found and _bytes(types[name]) >= _LEAST for name in node.inputs):
+        if all(name in computed and name not in found and _bytes(types[name]) >= _LEAST for name in node.inputs) \
+                and not all(makers[name] in ("slice", "split") for name in node.inputs):    # else one copy does it
             at = 0
             for name in node.inputs:
                 found[name] = node.outputs[0], at

@@ -24,6 +24,7 @@ from ..te.constant import open_constant
 from .joins import joined
 from .node import Node, Parts
 from .operators import IN_PLACE, declared, row_of
+from .pieces import pieces
 from .printer import attribute_text, graph_text
 from .rewrite import unused
 from .types import TensorType, array_dtype, attribute_symbols, extents, symbol, symbols_of
@@ -78,8 +79,8 @@ class Step:
 
 def steps_of(g: Parts) -> list[Step]:
     """The graph as kernels, in an order in which each reads what is there; none for concatenations whose parts are written in
-    place."""
-    types, parts = g.types, joined(g)
+    place, and for what is a piece of another value."""
+    types, parts, views = g.types, joined(g), pieces(g)
     wholes = {whole for whole, _ in parts.values()}
     uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
     uses.update(set(g.results.values()))
@@ -87,7 +88,7 @@ def steps_of(g: Parts) -> list[Step]:
     """The nodes of the kernel of which a value is the root's."""
     roots: dict[str, None] = {}
     for node in g.nodes:
-        if node.outputs[0] in wholes:
+        if node.outputs[0] in wholes or node.outputs[0] in views:
             continue
         members = [node]
         if not is_heavy(node):

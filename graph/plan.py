@@ -22,9 +22,9 @@ from ..ir.expr import Call, Expr, IntImm, StringImm, Var
 from ..ir.stmt import Assert, Seq
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, Size, open_places
-from .joins import joined
 from .kernels import Step, declared_kernel, is_heavy
 from .node import Parts
+from .pieces import Homes, placed
 from .rewrite import with_params_outside, with_results, without_dead
 from .states import steps_with_state
 from .types import Extent, TensorType, array_dtype, at_sizes, extents, factors, symbol
@@ -143,14 +143,9 @@ class Plan:
         return _distinct([*self.inputs, *self.outputs, "arena", *further])
 
     @cached_property
-    def joined(self) -> dict[str, tuple[str, int]]:
-        """The values that are written where others are to lie of which they are a part: these, and their place, in elements."""
-        parts = joined(self.graph)
-        for name in reversed(parts):            # a whole may be a part of another, which comes after it
-            whole, at = parts[name]
-            if whole in parts:
-                parts[name] = parts[whole][0], at + parts[whole][1]
-        return parts
+    def placed(self) -> Homes:
+        """The values that lie in the memory of others, of which they are a part."""
+        return placed(self.graph, {name for step in self.steps for name in step.outputs})
 
     def layout(self, parts: Mapping[str, Part]) -> Layout:
         """Where everything lies, in the least memory that we find. parts: the kernels, by their names."""
@@ -171,13 +166,13 @@ class Plan:
         within = tuple(tuple(offsets[at, k] for k in range(len(sizes))) for at, sizes in enumerate(workspaces))
         values = {name: at for name, at in offsets.items() if isinstance(name, str)}
         values |= {name: values[home] + at * array_dtype(types[name].dtype).itemsize
-                   for name, (home, at) in self.joined.items() if home in values}
+                   for name, (home, at) in self.placed.items() if home in values}
         least = max(size, ALIGNMENT) if isinstance(size, int) else size + ALIGNMENT
         return Layout(values, within, least)
 
     def _home(self, name: str) -> str:
         """The value in whose memory one lies."""
-        return self.joined[name][0] if name in self.joined else name
+        return self.placed[name][0] if name in self.placed else name
 
     def weights(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Weights:
         """What these kernels read of parameters. packed: as weights_of takes it."""
@@ -187,7 +182,7 @@ class Plan:
         """The calls of the kernels. outer: where values lie that are not in the arena. weights: where that lies which each kernel
         reads of parameters, where there are any."""
         def pointer(name: str, mode: str) -> Expr:
-            home, at = self.joined.get(name, (name, 0))
+            home, at = self.placed.get(name, (name, 0))
             place = outer[home].moved(1, at) if home in outer else None
             return arena.access_ptr("rw", offset=layout.values[name]) if place is None else \
                 place.buffer.access_ptr(mode, offset=place.offset)

@@ -85,7 +85,7 @@ def profile_of(
     base = arena.ctypes.data
 
     def address(name: str) -> int:
-        home, at = plan.joined.get(name, (name, 0))
+        home, at = plan.placed.get(name, (name, 0))
         return held[home].ctypes.data + at * held[home].itemsize if home in held else base + _known(layout.values[name])
 
     calls: list[tuple[Callable[..., int], list[int]]] = []

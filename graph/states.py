@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 
 from .kernels import Step, step_of, step_over, steps_of
 from .node import Node, Parts
+from .pieces import Homes, placed
 from .rewrite import unused
 
 __all__ = ["steps_with_state"]
@@ -25,7 +26,7 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
     steps = steps_of(g)
     if not g.state:
         return g, steps
-    nodes, results, types = list(g.nodes), dict(g.results), dict(g.types)
+    nodes, results, types, homes = list(g.nodes), dict(g.results), dict(g.types), placed(g)
     after: dict[int, set[int]] = defaultdict(set)
     """By a step those that come before it, beside those whose values it reads."""
     for past, present in g.state.items():
@@ -33,7 +34,7 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
         maker = next(at for at, step in enumerate(steps) if value in step.outputs)
         readers = {at for at, step in enumerate(steps) if past in step.inputs} - {maker}
         over = step_over(steps[maker], past, types) if past in steps[maker].inputs else steps[maker]
-        if over is None or maker in _before(steps, after, readers):
+        if over is None or maker in _before(steps, after, homes, readers):
             copy = results[present] = unused(f"{value}_kept", types)
             types[copy] = types[value]
             nodes.append(Node("identity", (value,), {}, (copy,), (types[value],), past))
@@ -44,18 +45,19 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
         else:
             steps[maker] = over
         after[maker] |= readers
-    return replace(g, nodes=tuple(nodes), results=results), _ordered(steps, after)
+    return replace(g, nodes=tuple(nodes), results=results), _ordered(steps, after, homes)
 
 
-def _needed(steps: Sequence[Step], after: Mapping[int, set[int]]) -> list[set[int]]:
+def _needed(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) -> list[set[int]]:
     """By a step those that have to come before it."""
     makers = {name: at for at, step in enumerate(steps) for name in step.outputs}
+    makers |= {name: makers[home] for name, (home, _) in homes.items() if home in makers and name not in makers}
     return [{makers[name] for name in step.inputs if name in makers} | after.get(at, set()) for at, step in enumerate(steps)]
 
 
-def _before(steps: Sequence[Step], after: Mapping[int, set[int]], some: set[int]) -> set[int]:
+def _before(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes, some: set[int]) -> set[int]:
     """All steps that have to come before some of them."""
-    needed = _needed(steps, after)
+    needed = _needed(steps, after, homes)
     met: set[int] = set()
     stack = list(some)
     while stack:
@@ -65,9 +67,9 @@ def _before(steps: Sequence[Step], after: Mapping[int, set[int]], some: set[int]
     return met
 
 
-def _ordered(steps: Sequence[Step], after: Mapping[int, set[int]]) -> list[Step]:
+def _ordered(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) -> list[Step]:
     """The steps in an order in which all comes before that has to, as near as can be to the one that they have."""
-    needed = _needed(steps, after)
+    needed = _needed(steps, after, homes)
     open_ones = [len(before) for before in needed]
     users: dict[int, list[int]] = defaultdict(list)
     for at, before in enumerate(needed):

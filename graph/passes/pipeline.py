@@ -29,6 +29,7 @@ from .row import GraphPass
 from .scales import SCALES
 from .siblings import SIBLINGS
 from .sinks import SINKS
+from .splits import SPLITS
 from .weight_only import WEIGHTS_INT4, WEIGHTS_INT8
 
 __all__ = ["PASSES", "default_passes", "grouped", "passes_named", "transformed"]
@@ -49,6 +50,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     PADS,
     SINKS,              # what it moves cancels in the next round's moves
     SIBLINGS,
+    SPLITS,             # behind what looks for them
     GROUPS,             # once, at the end: what is grouped, the passes before do not look into
 )
 """Every pass that a build may run, in their order."""
