@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from .task import Key, Task
     from .templates import Template, get_config, template
     from .trial import Trial
-    from .tuner import Best, Result, best, tune
+    from .tuner import Best, PartedResult, Result, best, tune
 
-__all__ = ["Best", "Database", "Failure", "Key", "Result", "Task", "Template", "Trial", "best", "get_config", "template", "tune"]
+__all__ = ["Best", "Database", "Failure", "Key", "PartedResult", "Result", "Task", "Template", "Trial", "best", "get_config",
+           "template", "tune"]
 
 _HOMES = {
-    "Best": "tuner", "Result": "tuner", "best": "tuner", "tune": "tuner", "Database": "records", "Trial": "trial", "Key": "task",
+    "Best": "tuner", "PartedResult": "tuner", "Result": "tuner", "best": "tuner", "tune": "tuner",
+    "Database": "records", "Trial": "trial", "Key": "task",
     "Task": "task", "Template": "templates", "get_config": "templates", "template": "templates", "Failure": "outcome",
 }
 

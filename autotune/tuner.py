@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..codegen.target import Target
 from ..errors import user_source
 from ..runtime.tables import html_table
 from ..schedule import Record, Schedule, from_json
+from ..te import Tensor
 from .checked import best_schedule, best_trial
 from .comparison import Comparison, Load, beats
 from .errors import BadTuningOption, NoCandidate, NoRecord, RecordDoesNotFit, WrongRecord
@@ -24,6 +25,7 @@ from .features import FEATURES
 from .measure import Measuring
 from .model import Measurements
 from .outcome import Limits, Outcome, lower_quartile
+from .parts import Kernel, Parted, kernels_of, shares
 from .places import place_of
 from .progress import Progress
 from .records import Database
@@ -32,7 +34,7 @@ from .search import STRATEGIES, Candidate, CandidateFactory, Measured, make_sear
 from .task import Task
 from .trial import Trial
 
-__all__ = ["Best", "Result", "best", "tune"]
+__all__ = ["Best", "PartedResult", "Result", "best", "tune"]
 
 BATCH = 8
 """Candidates between two trainings of the model."""
@@ -97,15 +99,50 @@ class Result:
         return html_table(f"tuned {self.task.name}", ("", ""), rows)
 
 
+@dataclass(frozen=True, repr=False)
+class PartedResult:
+    """What the database holds for the kernels of a graph now. results: by their names; counts: how often a call runs each."""
+
+    results: dict[str, Result]
+    counts: dict[str, int]
+
+    @property
+    def seconds(self) -> float:
+        """What the best of all of them take in a call, each measured by itself."""
+        return sum(self.counts[name] * result.best.seconds for name, result in self.results.items())
+
+    def __repr__(self) -> str:
+        trials = sum(len(result.history) for result in self.results.values())
+        return f"<PartedResult: {self.seconds * 1e3:.4g} ms in {len(self.results)} kernels after {trials} trials>"
+
+
+@overload
+def tune(
+    args: Parted | Sequence[Kernel], target: str | Target = "llvm", trials: int = 64,
+    database: str | Path | Database = "tune.sqlite", *, search: str = "evolution", seed: int = 0, inputs: None = None,
+    limits: Limits | None = None,
+    progress: bool | None = None, exact: bool = False, runner: Any = None,
+) -> PartedResult: ...
+@overload
+def tune(
+    args: Sequence[Tensor] | Task, target: str | Target = "llvm", trials: int = 64,
+    database: str | Path | Database = "tune.sqlite", *, search: str = "evolution", seed: int = 0,
+    inputs: Sequence[Any] | None = None, limits: Limits | None = None, progress: bool | None = None, exact: bool = False,
+    runner: Any = None,
+) -> Result: ...
+
+
 def tune(
     args: Any, target: str | Target = "llvm", trials: int = 64, database: str | Path | Database = "tune.sqlite", *,
     search: str = "evolution", seed: int = 0, inputs: Sequence[Any] | None = None, limits: Limits | None = None,
     progress: bool | None = None, exact: bool = False, runner: Any = None,
-) -> Result:
-    """Look for the fastest schedule of a function.
+) -> Any:
+    """Look for the fastest schedule of a function, or of each kernel of a graph.
 
-    args: its tensors, inputs then outputs, of any dtypes and of static shapes; or a template's task. target: "llvm", or
-    "llvm -mcpu=..." of a CPU whose instructions this one has. trials: how many measured candidates the database shall hold,
+    args: its tensors, inputs then outputs, of any dtypes and of static shapes; or a template's task; or a graph, or some of its
+    tasks(): then `trials` are shared among the kernels by their estimated part of a call's time, two at least for each, and what
+    comes back has a result for each by its name (seconds, results, counts); tw.build(g, tuned=database) takes them. target: "llvm",
+    or "llvm -mcpu=..." of a CPU whose instructions this one has. trials: how many measured candidates the database shall hold,
     those of earlier runs included, so that running again goes on, or returns at once. database: an open one, or its file, which
     is made where there is none. search: "evolution" (guided by a model) or "random"; seed: of what is drawn. inputs: arrays to
     measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where there are none.
@@ -127,6 +164,15 @@ def tune(
                               fix="trials=64")
     if search not in STRATEGIES:
         raise BadTuningOption(f"there is no search {search!r}", called=user_source(), allowed=", ".join(STRATEGIES))
+    kernels = kernels_of(args)
+    if kernels is not None:
+        with _opened(database) as records:
+            one = partial(tune, target=target, database=records, search=search, seed=seed, limits=limits, progress=progress,
+                          exact=exact, runner=runner)
+            given = shares(kernels, target, trials)
+            results = {kernel.name: one(Task.of(kernel.tensors, target, name=kernel.name), trials=given[kernel.name])
+                       for kernel in kernels}
+        return PartedResult(results, {kernel.name: kernel.count for kernel in kernels})
     declared = Task.of(args, target, exact=exact)
     with place_of(runner, declared.target) as place, _opened(database) as records:
         run = _Run(Task.of(declared, machine=place.machine), records, trials, search, seed)

@@ -15,7 +15,7 @@ from ..errors import user_source
 if TYPE_CHECKING:
     from ..graph import Graph
 
-__all__ = ["SUFFIXES", "add_commands", "report_model"]
+__all__ = ["SUFFIXES", "add_commands", "read_model", "report_model"]
 
 SUFFIXES = (".onnx", ".pt2", ".safetensors", ".txt")
 """How the names of models end."""
@@ -54,7 +54,7 @@ def _bucket(text: str) -> dict[str, int]:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    g = _read(options.model)
+    g = read_model(options.model)
     if options.passes:
         g = g.transform(*options.passes.split(","))
     written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math,
@@ -71,7 +71,7 @@ def report_model(path: str, out: str, target: str) -> Path:
     from ..graph.errors import BadGraphInput
     from ..graph.types import array_dtype
 
-    model = build(_read(path), target=target)
+    model = build(read_model(path), target=target)
     rng = np.random.default_rng(0)
     if not all(kind.is_static for kind in model.inputs.values()):
         raise BadGraphInput(f"{path!r} has inputs of any size", called=user_source(), reason="a page is about one size",
@@ -89,7 +89,7 @@ def _transform(options: argparse.Namespace) -> int:
         return 0
     if options.model is None:
         options.usage_error("MODEL is missing")
-    g = _read(str(options.model))
+    g = read_model(str(options.model))
     after = g.transform(*(options.passes.split(",") if options.passes else ()))
     print(f"{g.name}: {len(g.nodes)} nodes before, {len(after.nodes)} after", file=sys.stderr)
     if options.out is None:
@@ -101,7 +101,8 @@ def _transform(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: str) -> Graph:
+def read_model(path: str) -> Graph:
+    """The graph of a model, by the kind of its file. Raises what its reader raises, and UnsupportedModel (TW0912)."""
     from ..graph import OpenGraph, from_onnx, from_torch, load, parse
     from ..graph.errors import UnsupportedModel
 

@@ -14,9 +14,11 @@ from ..autotune.errors import BadTuningFile
 from ..errors import user_source
 from ..untrusted import printable
 from .database import DATABASE
+from .models import SUFFIXES, read_model
 
 if TYPE_CHECKING:
     from ..autotune.task import Task
+    from ..autotune.tuner import PartedResult
 
 __all__ = ["add_commands", "run_file", "task_of"]
 
@@ -25,8 +27,9 @@ def add_commands(commands: Any) -> None:
     """Adds the command to argparse's subparsers."""
     tune = commands.add_parser("tune", help="look for the fastest schedule of a function", description=(
         "Calls `function` of FILE.py without arguments; it returns the tensors of a function (inputs, then outputs), or a "
-        "template's task, for which schedules are then looked for. Running it again goes on where it stopped."))
-    tune.add_argument("what", metavar="FILE.py:function")
+        "template's task, for which schedules are then looked for. Of a model (.onnx, .pt2, .safetensors, or a graph's text) the "
+        "kernels share the trials. Running it again goes on where it stopped."))
+    tune.add_argument("what", metavar="FILE.py:function|MODEL")
     tune.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
     tune.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
     tune.add_argument("--target", default="llvm", help='default: "llvm", this machine')
@@ -49,14 +52,18 @@ def _tune(options: argparse.Namespace) -> int:
     from ..autotune.progress import readable
     from ..autotune.tuner import tune
 
-    task = task_of(options.what, options.target)
+    how: dict[str, Any] = {"trials": options.trials, "database": options.database, "search": options.search, "seed": options.seed,
+           "runner": options.runner}
+    console = Console(highlight=False, soft_wrap=True)
     try:
-        result = tune(task, trials=options.trials, database=options.database, search=options.search, seed=options.seed,
-                      runner=options.runner)
+        if Path(options.what).suffix in SUFFIXES:
+            _tell_kernels(tune(read_model(options.what), options.target, **how), console)
+            return 0
+        task = task_of(options.what, options.target)
+        result = tune(task, **how)
     except KeyboardInterrupt:
         Console(stderr=True).print(f"interrupted; every trial so far is in {options.database}, run it again to go on")
         return 130
-    console = Console(highlight=False, soft_wrap=True)
     gain = f", {result.baseline / result.best.seconds:.1f} x the unscheduled program" if result.baseline else ""
     best, trials = readable(result.best.seconds), len(result.history)
     console.print(f"{printable(task.name)}: {best}{gain}, after {trials} trials", markup=False)
@@ -65,6 +72,15 @@ def _tune(options: argparse.Namespace) -> int:
     console.print(printable(result.schedule.as_python(), lines=True), markup=False)
     console.print(f"recorded in {Path(options.database).absolute()}", markup=False)
     return 0
+
+
+def _tell_kernels(result: PartedResult, console: Console) -> None:
+    from ..autotune.progress import readable
+
+    for name, one in result.results.items():
+        times = f"{readable(one.best.seconds)} each, {result.counts[name]} in a call, after {len(one.history)} trials"
+        console.print(f"{printable(name)}: {times}", markup=False)
+    console.print(f"{readable(result.seconds)} in all", markup=False)
 
 
 def task_of(what: str, target: str) -> Task:
