@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from ...ir.buffer import SCOPES
-from ...ir.expr import Add, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
+from ...ir.expr import Add, Call, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
 from ...ir.visit import post_order
 from ...te.axis import THREAD_TAGS
 from .records import AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, StageRef, TensorRef, ThreadRef
@@ -112,7 +112,9 @@ def _is_index(value: Any) -> bool:
     if not isinstance(value, ExprRef):
         return False
     nodes = list(post_order(value.expr))
-    return len(nodes) <= _MOST_NODES and all(isinstance(node, (Var, IntImm, Add, Sub, Mul, FloorDiv, FloorMod)) for node in nodes)
+    return len(nodes) <= _MOST_NODES and all(
+        isinstance(node, (Var, IntImm, Add, Sub, Mul, FloorDiv, FloorMod))
+        or (isinstance(node, Call) and node.name == "bitwise_xor") for node in nodes)
 
 
-LAYOUT = Taken("indices made of parameters, integers and + - * // %", _is_layout)
+LAYOUT = Taken("indices made of parameters, integers and + - * // % ^", _is_layout)

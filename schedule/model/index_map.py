@@ -3,20 +3,24 @@
     n, c, h, w  ->  n, c // 4, h, w, c % 4          a map
     n, c, h, w  =   p0, p1 * 4 + p4, p2, p3         its inverse, where p1 * 4 + p4 < C: beyond lies padding
 
-A map is a list of sums of digits. A digit of an index i is (i // low) % (high // low), the index itself included; i may
-be such a sum in turn, as in (h * W + w) // 8. A sum is taken apart again where each term is larger than all the smaller
-ones together can be; an index is put together again where its digits leave no gap.
+    i, j  ->  i, j // 8 ^ i % 8, j % 8              a swizzle
+    i, j  =   p0, (p1 ^ p0 % 8) * 8 + p2            j // 8 is told by p1 once i is known: i ^ b ^ b is i
+
+A map is a list of sums of digits; a whole index may be such a sum ^ something that the other indices tell. A digit of an index i
+is (i // low) % (high // low), the index itself included; i may be such a sum in turn, as in (h * W + w) // 8. A sum is taken
+apart again where each term is larger than all the smaller ones together can be; an index is put together again where its digits
+leave no gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Node, Range, Sub, Var
+from ...ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Node, Range, Sub, Var
 from ...ir.visit import children, free_vars, post_order, substitute
 
 __all__ = ["IndexMap", "Inverse", "NoLayout", "invert"]
@@ -111,7 +115,39 @@ Conditions: TypeAlias = list[Expr]
 def invert(of: IndexMap, extents: Sequence[Expr], axes: Callable[[int, Expr], Var]) -> Inverse:
     """The inverse of a map of indices below `extents`. axes: makes the variable of a dimension of the new layout from its
     place and its extent. Raises NoLayout."""
-    return _Inversion(of, extents).run(axes)
+    made: list[Var] = []
+
+    def axis(place: int, extent: Expr) -> Var:
+        made.append(axes(place, extent))
+        return made[-1]
+
+    moved = {place: index.args for place, index in enumerate(of.indices) if isinstance(index, Call) and index.name == "bitwise_xor"}
+    still = IndexMap(of.parameters, tuple(moved[place][0] if place in moved else index for place, index in enumerate(of.indices)))
+    inverse = _Inversion(still, extents).run(axis)
+    return _swizzled(inverse, of.parameters, {made[place]: by for place, (_, by) in moved.items()}, made) if moved else inverse
+
+
+def _swizzled(inverse: Inverse, parameters: Sequence[Var], moved: Mapping[Var, Expr], axes: Sequence[Var]) -> Inverse:
+    """The inverse where an element lies at its index ^ a value that the other indices tell, for the indices `moved`."""
+    analyzer, there = Analyzer(), dict[Var, Expr]()
+    for axis, extent in zip(axes, inverse.shape, strict=True):
+        analyzer.bind(axis, Range(ops.const(0, axis.dtype), extent))
+    values = dict(zip(parameters, inverse.values, strict=True))
+    for axis, by in moved.items():
+        extent = inverse.shape[axes.index(axis)]
+        value = analyzer.simplify(ops.cast(substitute(by, values), axis.dtype))
+        size = extent.value if isinstance(extent, IntImm) else 0
+        if size < 1 or size & (size - 1):
+            raise NoLayout(f"`^` moves elements among {extent} places, which is no power of two",
+                           "pad the index, or take digits of it")
+        if any(other in free_vars(value) for other in moved):
+            raise NoLayout(f"`{by}` depends on what is moved by `^`", "move by digits of the other indices")
+        if not analyzer.can_prove(value >= 0) or not analyzer.can_prove(value < size):
+            raise NoLayout(f"`{by}` may be {size} or more, or below 0, and moves elements out of {size} places",
+                           f"take what is left by {size}")
+        there[axis] = ops.bitwise("bitwise_xor", axis, value)
+    return Inverse(inverse.shape, tuple(substitute(value, there) for value in inverse.values),
+                   tuple(substitute(condition, there) for condition in inverse.conditions))
 
 
 class _Inversion:
@@ -184,7 +220,7 @@ class _Inversion:
         if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm) and node.b.value > 0:
             return self._digits(parts[0], node.b.value, isinstance(node, FloorMod))
         raise NoLayout(f"`{node}` is no sum of indices, multiples of them, and their quotients and remainders by constants",
-                       "compose the layout of +, *, // and % with constants")
+                       "compose the layout of +, *, // and % with constants; a whole index may be such a one ^ another")
 
     def _no_symbols(self, node: Add | Sub) -> None:
         for side in (node.a, node.b):

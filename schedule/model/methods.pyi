@@ -362,10 +362,10 @@ class StagePrimitives:
                                                 B[n, c] = A[n, c // 4, c % 4] ...
 
         mapping_function: takes the indices of an element and returns those of its place, `lambda n, c, h, w: [n, c // 4, h, w,
-        c % 4]`; the tensor then has the shape that these span; where it is an argument, callers pass and get arrays of that
-        shape. pad_value: of the tensor's dtype, or a list with one for each output; what stands where no element lies (a C of 6
-        in fours), or 0 where none is given: computed tensors are filled with it. Returns the loops of a stage that computes, one
-        for each new dimension; a placeholder has none (None).
+        c % 4]`, or with a swizzle `lambda i, j: [i, j // 8 ^ i % 8, j % 8]`; the tensor then has the shape that these span; where
+        it is an argument, callers pass and get arrays of that shape. pad_value: of the tensor's dtype, or a list with one for each
+        output; what stands where no element lies (a C of 6 in fours), or 0 where none is given: computed tensors are filled with
+        it. Returns the loops of a stage that computes, one for each new dimension; a placeholder has none (None).
 
         Raises BadLayout (TW0253): where elements would share a place, or where the loops are scheduled already.
         """

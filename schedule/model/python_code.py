@@ -47,6 +47,7 @@ _FUNCTIONS: dict[type[Expr], str] = {
     And: "te.all", Or: "te.any", Min: "te.min", Max: "te.max", TruncDiv: "te.truncdiv", TruncMod: "te.truncmod",
     Select: "te.select", IfThenElse: "te.if_then_else",
 }
+_OPERATORS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 
 def as_python(schedule: Schedule) -> str:
     """See Schedule.as_python. The code is tried out on a new schedule of the same operations."""
@@ -173,6 +174,8 @@ class _Writer:
             return f"{parts[0]}.equal({parts[1]})"
         if type(node) in _FUNCTIONS:
             return f"{_FUNCTIONS[type(node)]}({', '.join(parts)})"  # pyright: ignore[reportArgumentType]
+        if isinstance(node, Call) and node.name in _OPERATORS:
+            return f"({parts[0]} {_OPERATORS[node.name]} {parts[1]})"
         if isinstance(node, Call):
             return f"te.{node.name}({', '.join(parts)})"
         assert isinstance(node, (BinaryOp, CompareOp))

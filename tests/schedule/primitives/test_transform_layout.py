@@ -15,6 +15,7 @@ from schedule_state import exact
 from tilewright import te
 from tilewright.ir.expr import ProducerLoad
 from tilewright.ir.visit import post_order
+from tilewright.schedule import from_json, to_json
 from tilewright.schedule.errors import BadLayout
 
 
@@ -252,3 +253,51 @@ def test_what_is_read_by_digits_is_read_at_the_new_axes() -> None:
     outer, _ = s[b].transform_layout(lambda i: [i // 4, i % 4]) or []
     (load,) = [node for node in post_order(s[b].op.values[0]) if isinstance(node, ProducerLoad)]
     assert load.indices == (outer,)
+
+
+def swizzled_transpose(places: Any) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Tiles of 32 by 32 in shared memory, written by rows and read by columns."""
+    a = te.placeholder((96, 64), name="A")
+    t = te.compute((64, 96), lambda i, j: a[j, i] * 2.0, name="T")
+    s = te.create_schedule(t.op)
+    tile = s.cache_read(a, "shared", [t])
+    row, *_, column = s[tile].transform_layout(places) or s[tile].op.axis
+    y, x, yi, xi = s[t].tile(*t.op.axis, 32, 32)
+    for axis, tag in ((y, "blockIdx.y"), (x, "blockIdx.x"), (yi, "threadIdx.y"), (xi, "threadIdx.x")):
+        s[t].bind(axis, te.thread_axis(tag))
+    s[tile].compute_at(s[t], x)
+    s[tile].bind(row, te.thread_axis((0, 32), "threadIdx.y"))
+    s[tile].bind(column, te.thread_axis((0, 32), "threadIdx.x"))
+    return s, [a, t]
+
+
+def test_a_swizzle_keeps_columns_of_shared_memory_apart_without_padding() -> None:
+    a = np.arange(96 * 64, dtype="float32").reshape(96, 64)
+    conflicts: list[int] = []
+    for places in (lambda i, j: [i, j // 32, j % 32], lambda i, j: [i, j // 32, j % 32 ^ i % 32]):
+        s, args = swizzled_transpose(places)
+        kernel = tw.build(s, args, target="cuda -emulate")
+        found = np.zeros((64, 96), "float32")
+        kernel(a, found)
+        np.testing.assert_array_equal(found, a.T * 2)
+        conflicts.append(kernel.kernels[0].bank_conflicts)
+        assert str(te.Schedule.replay(from_json(to_json(s.trace)), [args[1].op])) == str(s)
+        namespace: dict[str, Any] = {"te": te, "ops": [args[1].op]}
+        exec(s.as_python(), namespace)
+        assert str(namespace["s"]) == str(s)
+    assert conflicts[0] > 0 and conflicts[1] == 0
+
+
+@pytest.mark.parametrize(("places", "reason"), [
+    (lambda i, j: [i, j % 24 ^ i % 8, j // 24], "no power of two"),
+    (lambda i, j: [i, j ^ i], "may be 64 or more"),
+    (lambda i, j: [i, j // 8 ^ j % 8, j // 8 % 8], "told|tell"),
+    (lambda i, j: [i % 32, i // 32, j ^ j // 2], "depends on what is moved"),
+])
+def test_a_swizzle_that_would_lose_elements_is_refused(places: Any, reason: str) -> None:
+    a = te.placeholder((96, 64), name="A")
+    b = te.compute((96, 64), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((96, 64), lambda i, j: b[i, j], name="C")
+    s = te.create_schedule(c.op)
+    with pytest.raises(BadLayout, match=rf"TW0253(?s:.*)({reason})"):
+        s[b].transform_layout(places)
