@@ -1,4 +1,5 @@
-"""Code for AArch64, with NEON and with SVE: exported, linked into static programs, and run by qemu where that is installed."""
+"""Code for AArch64, with NEON and with SVE: exported, linked into static programs, and run by qemu, or by Unicorn, where one of
+them is installed."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 import static_elf
 import tilewright as tw
+from emulated_processor import run_program
 from tilewright import te, topi
 from tilewright.codegen.export.cpu import needed_features
 from tilewright.codegen.machine import machine_of, register_tiles
@@ -27,7 +30,8 @@ MACHINES = {"neon": NEON, "sve": NEON + " -mattr=+sve", "sve256": NEON + " -matt
 PROCESSORS = {"sve256": "max,sve-default-vector-length=32", "sve512": "max,sve-default-vector-length=64"}
 """What qemu is told to be for a machine; otherwise all that it can be."""
 
-needs_qemu = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+needs_emulator = pytest.mark.skipif(
+    QEMU is None and find_spec("unicorn") is None, reason="neither qemu-aarch64 nor unicorn is installed")
 
 # read(0, ...) and write(1, ...) by system call, as there is no C library
 _DRIVER = """
@@ -131,8 +135,9 @@ def start(kernel: Any, inputs: Sequence[np.ndarray], outputs: Sequence[int], fol
     sizes = [*(x.nbytes for x in inputs), *outputs]
     program.write_bytes(static_elf.link([_driver(sizes, len(inputs)), library.read_bytes()]))
     program.chmod(0o755)
-    assert QEMU is not None
     data = b"".join(x.tobytes() for x in inputs)
+    if QEMU is None:
+        return run_program(program.read_bytes(), data, cpu)
     return subprocess.run([QEMU, "-cpu", cpu, program], input=data, capture_output=True, timeout=60, check=False)
 
 
@@ -145,7 +150,7 @@ def build(tensors: Sequence[te.Tensor], target: str, lanes: int = 0) -> Any:
     return tw.build(s, list(tensors), target=target, name="kernel")
 
 
-@needs_qemu
+@needs_emulator
 @pytest.mark.parametrize("machine", MACHINES)
 def test_vectors_are_added(machine: str, tmp_path: Path) -> None:
     a, b = (te.placeholder((1003,), name=name) for name in "ab")
@@ -159,7 +164,7 @@ def test_vectors_are_added(machine: str, tmp_path: Path) -> None:
     assert len(re.findall(vectors, kernel.source("asm"))) > 2
 
 
-@needs_qemu
+@needs_emulator
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_product_of_matrices_in_register_tiles(machine: str, tmp_path: Path) -> None:
     """By topi's schedule for that machine: sizes that no tile divides."""
@@ -173,7 +178,7 @@ def test_a_product_of_matrices_in_register_tiles(machine: str, tmp_path: Path) -
     assert "fmla" in kernel.source("asm")
 
 
-@needs_qemu
+@needs_emulator
 @pytest.mark.parametrize("machine", MACHINES)
 def test_functions_keep_their_bounds(machine: str, tmp_path: Path) -> None:
     """All of them in one program: a row each."""
@@ -195,6 +200,22 @@ def test_functions_keep_their_bounds(machine: str, tmp_path: Path) -> None:
         assert error.max() <= 2, f"{name}({x[np.argmax(error)]!r})"
 
 
+@needs_emulator
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_bits_are_those_of_this_machine(machine: str, tmp_path: Path) -> None:
+    """Bytes that are added up, divisions also by zero, halves, and what is read from memory that the kernel allocates."""
+    a, b = te.placeholder((7, 37), "int8", "a"), te.placeholder((37, 19), "int8", "b")
+    k = te.reduce_axis((0, 37), "k")
+    sums = te.compute((7, 19), lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=k), "sums")
+    c = te.compute((7, 19), lambda i, j: sums[6 - i, j] // b[i, j].astype("int32") + sums[i, j] % a[i, j].astype("int32"), "c")
+    h = te.compute((7, 19), lambda i, j: (a[i, j].astype("float16") * b[i, j].astype("float16") + c[i, j].astype("float16")), "h")
+    x, y = (np.random.default_rng(seed).integers(-9, 10, shape).astype(np.int8) for seed, shape in ((1, (7, 37)), (2, (37, 19))))
+    here = np.empty((7, 19), np.float16)
+    build([a, b, h], "llvm", 8)(x, y, here)
+    there = run(build([a, b, h], MACHINES[machine], 8), [x, y], np.empty_like(here), tmp_path, machine)
+    np.testing.assert_array_equal(there, here)
+
+
 def test_no_library_is_needed() -> None:
     """Conversions and functions of vectors are instructions there."""
     a, h = te.placeholder((64,), name="a"), te.placeholder((64,), "float16", name="h")
@@ -204,7 +225,7 @@ def test_no_library_is_needed() -> None:
                     if line.split()[:1] in (["bl"], ["b"]) and line.split()[1].startswith(("exp", "erf", "__"))]
 
 
-@needs_qemu
+@needs_emulator
 def test_a_processor_without_the_instructions_is_told_of(tmp_path: Path) -> None:
     a = te.placeholder((16,), name="a")
     kernel = build([a, te.compute((16,), lambda i: a[i] * 2, "c")], MACHINES["sve"], 4)
@@ -213,7 +234,7 @@ def test_a_processor_without_the_instructions_is_told_of(tmp_path: Path) -> None
     assert not np.frombuffer(done.stdout, np.float32).any(), "nothing was computed"
 
 
-@needs_qemu
+@needs_emulator
 @pytest.mark.parametrize("cpu, told", [("max,sve-default-vector-length=64", True), ("max,sve-default-vector-length=16", True),
                                        ("max,sve=off", True), ("max,sve-default-vector-length=32", False)])
 def test_a_processor_with_vectors_of_another_length_is_told_of(cpu: str, told: bool, tmp_path: Path) -> None:
