@@ -26,8 +26,10 @@ from .contractions import draw_contraction
 from .control import draw_product, draw_scan
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
+from .norms import draw_norm, draw_running
 from .oracle import Failure, Options, check_bits, compare, expected_bits, interpreted, run_kernel, signature
 from .program import Program
+from .reductions import draw_reduction
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
 from .shrink import shrink
 
@@ -36,7 +38,8 @@ __all__ = ["check_selections", "run_selections"]
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (5, draw_contraction), (3, draw_chain), (3, draw_matmul), (3, draw_conv2d), (1.5, draw_pool), (2, draw_softmax),
     (1, draw_argmax), (3, draw_blur),
-    (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product))
+    (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product),
+    (7, draw_reduction), (3, draw_norm), (1, draw_running))
 TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": ("llvm",)}
 SELECTIONS = 8
 """Of one program at most, the first of which is the rules' own."""
