@@ -2,8 +2,8 @@
 
 Each task is one text that tilewright's `te` and TVM's understand; each side works in a process of its own, one thread. Times are
 processor time, the least of many short runs: what else the machine does does not count. What is tuned runs in turn with what the
-rules choose. MetaSchedule takes part where tvm can be imported (pip install apache-tvm==0.27.0 apache-tvm-ffi==0.1.14.post0 xgboost),
-or `--tvm PYTHON` names an interpreter that can. Rows are printed as JSON, and written to out/tuned.json.
+rules choose. MetaSchedule takes part where tvm can be imported (pip install apache-tvm==0.27.0 apache-tvm-ffi==0.1.14.post0 xgboost
+cloudpickle tornado), or `--tvm PYTHON` names an interpreter that can. Rows are printed as JSON, and written to out/tuned.json.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Declared = Sequence[Any]
 
 
 def _reduced(te: Any, *extents: int) -> list[Any]:
-    return [te.reduce_axis((0, extent), name) for extent, name in zip(extents, "klm", strict=False)]
+    return [te.reduce_axis((0, extent), name) for extent, name in zip(extents, "kmn", strict=False)]
 
 
 def matmul(te: Any) -> Declared:
@@ -67,8 +67,8 @@ def contraction(te: Any) -> Declared:
 def mttkrp(te: Any) -> Declared:
     x = te.placeholder((129, 135, 129), "float32", name="X")
     b, c = te.placeholder((135, 31), "float32", name="B"), te.placeholder((129, 31), "float32", name="C")
-    k, l = _reduced(te, 135, 129)
-    return x, b, c, te.compute((129, 31), lambda i, r: te.sum(x[i, k, l] * b[k, r] * c[l, r], axis=[k, l]), name="M")
+    k, m = _reduced(te, 135, 129)
+    return x, b, c, te.compute((129, 31), lambda i, r: te.sum(x[i, k, m] * b[k, r] * c[m, r], axis=[k, m]), name="M")
 
 
 def ata(te: Any) -> Declared:
@@ -86,10 +86,10 @@ def max_plus(te: Any) -> Declared:
 def softmax(te: Any) -> Declared:
     """Along the middle axis."""
     x = te.placeholder((11, 221, 379), "float32", name="X")
-    k, l = _reduced(te, 221, 221)
+    k, m = _reduced(te, 221, 221)
     most = te.compute((11, 379), lambda i, j: te.max(x[i, k, j], axis=k), name="most")
     raised = te.compute((11, 221, 379), lambda i, at, j: te.exp(x[i, at, j] - most[i, j]), name="raised")
-    total = te.compute((11, 379), lambda i, j: te.sum(raised[i, l, j], axis=l), name="total")
+    total = te.compute((11, 379), lambda i, j: te.sum(raised[i, m, j], axis=m), name="total")
     return x, te.compute((11, 221, 379), lambda i, at, j: raised[i, at, j] / total[i, j], name="softmax")
 
 
@@ -103,9 +103,10 @@ def blur(te: Any) -> Declared:
 
 def variance(te: Any) -> Declared:
     x = te.placeholder((541, 1621), "float32", name="X")
-    k, l = _reduced(te, 541, 541)
+    k, m = _reduced(te, 541, 541)
     mean = te.compute((1621,), lambda j: te.sum(x[k, j] * (1 / 541), axis=k), name="mean")
-    return x, te.compute((1621,), lambda j: te.sum((x[l, j] - mean[j]) * (x[l, j] - mean[j]) * (1 / 541), axis=l), name="variance")
+    return x, te.compute((1621,), lambda j: te.sum(
+        (x[m, j] - mean[j]) * (x[m, j] - mean[j]) * (1 / 541), axis=m), name="variance")
 
 
 TASKS: Mapping[str, Callable[[Any], Declared]] = {
@@ -154,7 +155,8 @@ def ours(name: str, trials: int) -> dict[str, Any]:
     ms = [seconds * 1e3 for seconds in least_times(lambda: usual(*arrays), lambda: tuned(*arrays))]
     return {"task": name, "side": "tilewright", "trials": len(result.history), "failures": sum(result.failures.values()),
             "wall_s": wall, "processor_s": spent, "trials_per_s": len(result.history) / wall, "default_ms": ms[0],
-            "tuned_ms": ms[1], "gain": ms[0] / ms[1]}
+            "tuned_ms": ms[1], "gain": ms[0] / ms[1],
+            "is_default": result.comparison is not None and result.comparison.best == result.comparison.usual}
 
 
 def theirs(name: str, trials: int) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def theirs(name: str, trials: int) -> dict[str, Any]:
     module = tvm.IRModule({"main": tvm.te.create_prim_func(list(declared)).with_attr("global_symbol", "main")})
     began, busy = time.perf_counter(), _processor_seconds()
     with tempfile.TemporaryDirectory() as folder:
-        database = schedules.tune_tir(module, target, folder, trials, num_trials_per_iter=16, num_tuning_cores=2, seed=0)
+        database = schedules.tune_tir(module, target, folder, trials, num_tuning_cores=2, seed=0)
         found = schedules.tir_integration.compile_tir(database, module, target)
     wall, spent = time.perf_counter() - began, _processor_seconds() - busy
     if found is None:
@@ -199,7 +201,7 @@ def _measured(interpreter: str, side: str, name: str, trials: int) -> dict[str, 
     return json.loads(lines[-1]) if lines else {"task": name, "side": side, "failed": f"it ended with status {done.returncode}"}
 
 
-def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Geometric means over what was measured on both sides."""
     def mean(values: Sequence[float]) -> float | None:
         return math.exp(sum(map(math.log, values)) / len(values)) if values else None
@@ -207,8 +209,9 @@ def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     mine, met = ({row["task"]: row for row in rows if row["side"] == side and "failed" not in row}
                  for side in ("tilewright", "MetaSchedule"))
     both = [(mine[task], met[task]) for task in mine if task in met]
+    gains = [row["gain"] for row in mine.values()]
     return {
-        "gain": mean([row["gain"] for row in mine.values()]), "least_gain": min((row["gain"] for row in mine.values()), default=None),
+        "gain": mean(gains), "least_gain": min(gains, default=None),
         "times_MetaSchedule": mean([other["tuned_ms"] / own["tuned_ms"] for own, other in both]),
         "ahead": f"{sum(own['tuned_ms'] < other['tuned_ms'] for own, other in both)} of {len(both)}",
         "share_of_its_wall_time": mean([own["wall_s"] / other["wall_s"] for own, other in both])}
@@ -234,8 +237,8 @@ def main() -> None:
             rows.append(_measured(interpreter, side, name, given.trials))
             print(json.dumps(rows[-1]), flush=True)
     OUT.mkdir(exist_ok=True)
-    (OUT / "tuned.json").write_text(json.dumps({"rows": rows, "summary": _summary(rows)}, indent=1))
-    print(json.dumps(_summary(rows)))
+    (OUT / "tuned.json").write_text(json.dumps({"rows": rows, "summary": summary(rows)}, indent=1))
+    print(json.dumps(summary(rows)))
 
 
 if __name__ == "__main__":

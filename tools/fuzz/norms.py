@@ -28,74 +28,87 @@ def _along(draw: Draw, rank: int, most: int) -> tuple[list[int], list[int]]:
     return shape, axes
 
 
+class _Axes:
+    """The axes that a normalisation is over. x: the tensor; y: what it holds, as float64."""
+
+    def __init__(self, draw: Draw, x: Any, y: np.ndarray, over: Sequence[int]) -> None:
+        self.draw, self.x, self.y, self.over = draw, x, y, tuple(over)
+        self.rest = [at for at in range(y.ndim) if at not in over]
+        self.count = int(np.prod([y.shape[axis] for axis in over]))
+
+    def one(self, value: float) -> Any:
+        return te.const(value, self.x.dtype)
+
+    def without(self, at: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(at[place] for place in self.rest)
+
+    def reduced(self, how: Callable[..., Any], element: Callable[..., Any]) -> Any:
+        inner = [te.reduce_axis((0, self.y.shape[axis]), self.draw.name("k")) for axis in self.over]
+
+        def value(*outer: Any) -> Any:
+            at = dict(zip(self.rest, outer, strict=True)) | dict(zip(self.over, inner, strict=True))
+            return how(element(*(at[place] for place in range(self.y.ndim))), axis=inner)
+
+        return te.compute([self.y.shape[place] for place in self.rest], value, self.draw.name("R"))
+
+
+def _softmax(of: _Axes) -> tuple[Any, np.ndarray]:
+    """Softmax, or the logarithm of what it divides by."""
+    x, y = of.x, of.y
+    most = of.reduced(te.max, lambda *at: x[at])
+    raised = te.compute(y.shape, lambda *at: te.exp(x[at] - most[of.without(at)]), "E")
+    total = of.reduced(te.sum, lambda *at: raised[at])
+    powers = np.exp(y - y.max(of.over, keepdims=True))
+    if of.draw.chance(0.7):
+        result = te.compute(y.shape, lambda *at: raised[at] / total[of.without(at)], "O")
+        return result, powers / powers.sum(of.over, keepdims=True)
+    return te.compute(total.shape, lambda *at: te.log(total[at]) + most[at], "O"), np.log(powers.sum(of.over)) + y.max(of.over)
+
+
+def _unit(of: _Axes) -> tuple[Any, np.ndarray]:
+    """Vectors divided by their lengths."""
+    x, y = of.x, of.y
+    total = of.reduced(te.sum, lambda *at: x[at] * x[at])
+    result = te.compute(y.shape, lambda *at: x[at] * te.rsqrt(total[of.without(at)] + of.one(1.0)), "O")
+    return result, y / np.sqrt((y * y).sum(of.over, keepdims=True) + 1)
+
+
+def _standard(of: _Axes) -> tuple[Any, np.ndarray]:
+    """Layer norm, or the variance that it divides by."""
+    x, y, share = of.x, of.y, of.one(1 / of.count)
+    total = of.reduced(te.sum, lambda *at: x[at])
+    mean = te.compute(total.shape, lambda *at: total[at] * share, "M")
+    squares = of.reduced(te.sum, lambda *at: (x[at] - mean[of.without(at)]) * (x[at] - mean[of.without(at)]))
+    apart = y - y.mean(of.over, keepdims=True)
+    if of.draw.chance(0.4):
+        return te.compute(squares.shape, lambda *at: squares[at] * share, "V"), (apart * apart).mean(of.over)
+    result = te.compute(y.shape, lambda *at: (x[at] - mean[of.without(at)])
+                        * te.rsqrt(squares[of.without(at)] * share + of.one(1.0)), "O")
+    return result, apart / np.sqrt((apart * apart).mean(of.over, keepdims=True) + 1)
+
+
 def draw_norm(choices: Choices) -> Program:
-    """Softmax, log of a sum of exponentials, variance, layer norm with what it is scaled by, norms of vectors: of what another stage
-    computes, now and then, and with a stage behind."""
+    """Softmax, log of a sum of exponentials, variance, layer norm, vectors of length 1: of what another stage computes, now and
+    then, and with a stage behind."""
     draw = Draw(choices, "norm")
     rank = draw.number(1, 4)
     shape, axes = _along(draw, rank, 1 if rank == 1 or draw.chance(0.7) else 2)
     dtype = draw.pick(["float32", "float32", "float32", "float64", "float16", "bfloat16"])
     array = choices.contents().standard_normal(shape).astype(numpy_type(dtype))
-    x = draw.source(tuple(Size(extent, extent) for extent in shape), dtype, array).tensor
-    y = array.astype("float64")
-    rest = [at for at in range(rank) if at not in axes]
-    count = int(np.prod([shape[axis] for axis in axes]))
-
-    def without(at: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(at[place] for place in rest)
-
-    def reduced(how: Callable[..., Any], element: Callable[..., Any]) -> Any:
-        inner = [te.reduce_axis((0, shape[axis]), draw.name("k")) for axis in axes]
-
-        def value(*outer: Any) -> Any:
-            at = dict(zip(rest, outer, strict=True)) | dict(zip(axes, inner, strict=True))
-            return how(element(*(at[place] for place in range(rank))), axis=inner)
-
-        return te.compute([shape[place] for place in rest], value, draw.name("R"))
-
-    def one(value: float) -> Any:
-        return te.const(value, dtype)
-
+    sizes = tuple(Size(extent, extent) for extent in shape)
+    x, y = draw.source(sizes, dtype, array).tensor, array.astype("float64")
+    half, quarter, none = (te.const(value, dtype) for value in (0.5, 0.25, 0.0))
     if draw.chance(0.3):  # what another stage computes
-        before, other = x, draw.source(tuple(Size(extent, extent) for extent in shape), dtype, array[..., ::-1].copy()).tensor
-        x = te.compute(shape, lambda *at: before[at] * one(0.5) + other[at] * one(0.25), "P")
+        before, other = x, draw.source(sizes, dtype, array[..., ::-1].copy()).tensor
+        x = te.compute(shape, lambda *at: before[at] * half + other[at] * quarter, "P")
         y = y * 0.5 + y[..., ::-1] * 0.25
-    over = tuple(axes)
-    kind = draw.pick(["softmax", "layer norm", "variance", "log-sum-exp", "l2"])
-    if kind in ("softmax", "log-sum-exp"):
-        most = reduced(te.max, lambda *at: x[at])
-        raised = te.compute(shape, lambda *at: te.exp(x[at] - most[without(at)]), "E")
-        total = reduced(te.sum, lambda *at: raised[at])
-        powers = np.exp(y - y.max(over, keepdims=True))
-        if kind == "softmax":
-            result, expected = te.compute(shape, lambda *at: raised[at] / total[without(at)], "O"), powers / powers.sum(
-                over, keepdims=True)
-        else:
-            result = te.compute(total.shape, lambda *at: te.log(total[at]) + most[at], "O")
-            expected = np.log(powers.sum(over)) + y.max(over)
-    elif kind == "l2":
-        total = reduced(te.sum, lambda *at: x[at] * x[at])
-        result = te.compute(shape, lambda *at: x[at] * te.rsqrt(total[without(at)] + one(1.0)), "O")
-        expected = y / np.sqrt((y * y).sum(over, keepdims=True) + 1)
-    else:
-        mean = te.compute([shape[at] for at in rest], lambda *at, total=reduced(te.sum, lambda *at: x[at]):
-                          total[at] * one(1 / count), "M")
-        squares = reduced(te.sum, lambda *at: (x[at] - mean[without(at)]) * (x[at] - mean[without(at)]))
-        apart = y - y.mean(over, keepdims=True)
-        spread = (apart * apart).mean(over, keepdims=True)
-        if kind == "variance":
-            result, expected = te.compute(squares.shape, lambda *at: squares[at] * one(1 / count), "V"), spread.reshape(
-                [shape[at] for at in rest])
-        else:
-            result = te.compute(shape, lambda *at: (x[at] - mean[without(at)])
-                                * te.rsqrt(squares[without(at)] * one(1 / count) + one(1.0)), "O")
-            expected = apart / np.sqrt(spread + 1)
+    over = _Axes(draw, x, y, axes)
+    result, expected = draw.pick([_softmax, _standard, _unit])(over)
     if draw.chance(0.3):
         behind = result
-        result = te.compute(behind.shape, lambda *at: te.max(behind[at] * one(0.5), one(0.0)), "Z")
-        expected = np.maximum(expected * 0.5, 0)
+        result, expected = te.compute(behind.shape, lambda *at: te.max(behind[at] * half, none), "Z"), np.maximum(expected * 0.5, 0)
     draw.program.result(result, np.asarray(expected).astype(numpy_type(dtype)))
-    return draw.finish(EPSILON[dtype] * 16 * (count + 8))
+    return draw.finish(EPSILON[dtype] * 16 * (over.count + 8))
 
 
 def draw_running(choices: Choices) -> Program:

@@ -40,7 +40,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (1, draw_argmax), (3, draw_blur),
     (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product),
     (7, draw_reduction), (3, draw_norm), (1, draw_running))
-TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": ("llvm",)}
+TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 19, "cuda -emulate")}
 SELECTIONS = 8
 """Of one program at most, the first of which is the rules' own."""
 _PROGRAM, _TAKEN = 12, 13
@@ -100,6 +100,8 @@ def check_selections(program: Program, taken: Choices, options: Options, exact: 
         try:
             s = schedule(program.outputs, options.target, exact=exact, chooser=selections.chooser)
         except _AllMet:
+            break
+        if tuple(selections.places) in selections.met:  # nothing was to be decided
             break
         selections.met.add(tuple(selections.places))
         counts.update({("exact" if exact else "default"): 1, **{row.rule: 1 for row in s.decisions}})

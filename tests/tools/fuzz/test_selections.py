@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 import drawn
 import numpy as np
 import pytest
@@ -9,8 +12,10 @@ from tilewright import te
 from tilewright.driver.build import lower
 from tilewright.ir import Function, equal
 from tilewright.tools.fuzz import Failure, Options, Program, check, selections
-from tilewright.tools.fuzz.choices import case_choices, forced
+from tilewright.tools.fuzz.choices import Choices, case_choices, forced
 from tilewright.tools.fuzz.contractions import draw_contraction
+from tilewright.tools.fuzz.norms import draw_norm, draw_running
+from tilewright.tools.fuzz.reductions import draw_reduction
 from tilewright.tools.fuzz.selections import check_selections, run_selections
 
 
@@ -20,11 +25,25 @@ def checked(program: Program) -> Function:
     return lower(s, program.args)
 
 
-def test_drawn_contractions_repeat_and_compute_what_numpy_does() -> None:
+@pytest.mark.parametrize("draw", [draw_contraction, draw_reduction, draw_norm, draw_running])
+def test_drawn_programs_repeat_and_compute_what_numpy_does(draw: Callable[[Choices], Program]) -> None:
     for case in range(drawn.count(3, 40)):
         choices = case_choices(drawn.SEED, case, 90)
-        program, again = draw_contraction(choices), draw_contraction(forced(choices.made))
+        program, again = draw(choices), draw(forced(choices.made))
         assert equal(checked(program), checked(again))
+
+
+def test_no_choice_of_a_program_is_taken_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selections, "SELECTIONS", 64)
+    a, k = te.placeholder((2, 8), name="A"), te.reduce_axis((0, 8), "k")
+    given = np.arange(16, dtype="float32").reshape(2, 8)
+    total = te.compute((2,), lambda i: te.sum(a[i, k], k), name="total")
+    twice = te.compute((2, 8), lambda i, j: a[i, j] * 2.0, name="twice")
+    for out, expected in ((total, given.sum(1)), (twice, given * 2)):
+        program, met = Program("sums", [a, out], [given, expected], [False, True]), Counter[str]()
+        monkeypatch.setattr(selections, "compare", lambda told, *_, met=met: met.update([told]))
+        assert check_selections(program, forced([]), Options(quick=True), exact=False)["default"] == len(met) < 64
+        assert set(met.values()) == {1}
 
 
 def test_a_case_tells_how_many_choices_it_has_tried() -> None:
