@@ -241,7 +241,7 @@ def _panels(
 
     def places(*at: Expr) -> list[Expr]:
         index = dict(zip(axes, at, strict=True))
-        number = flat([(index[axis], fixed_extent(axis)) for axis in along if axis in index])
+        number = flat([(index[axis], fixed_extent(axis)) for axis in along if axis in index and fixed_extent(axis) > 1])
         return [*(index[axis] for axis in found.outer if axis in index), number // width,
                 *(index[axis] for axis in found.summed if axis in index), number % width]
 

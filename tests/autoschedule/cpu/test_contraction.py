@@ -133,6 +133,11 @@ def test_axes_of_one_value(extents: tuple[int, ...]) -> None:
     compare(*contraction("abc-deab-ced", dict(zip("abcde", extents, strict=True))))
 
 
+def test_rows_of_several_axes_of_one_value_are_one_row() -> None:
+    inputs, sums = contraction("abcde-abfc-dcef", {"a": 1, "b": 1, "c": 3, "d": 9, "e": 5, "f": 5})
+    compare(inputs, te.compute(sums.shape, lambda *at: sums[at] * 2.0, name="D"))
+
+
 def test_what_follows_a_contraction_is_computed_as_its_tiles_are_stored() -> None:
     (a, b), c = contraction("abc-bda-cd", {"a": 7, "b": 5, "c": 33, "d": 19})
     bias = te.placeholder((33,), name="bias")

@@ -35,15 +35,14 @@ def test_drawn_programs_repeat_and_compute_what_numpy_does(draw: Callable[[Choic
 
 def test_no_choice_of_a_program_is_taken_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selections, "SELECTIONS", 64)
-    a, k = te.placeholder((2, 8), name="A"), te.reduce_axis((0, 8), "k")
-    given = np.arange(16, dtype="float32").reshape(2, 8)
-    total = te.compute((2,), lambda i: te.sum(a[i, k], k), name="total")
+    a = te.placeholder((2, 8), name="A")
     twice = te.compute((2, 8), lambda i, j: a[i, j] * 2.0, name="twice")
-    for out, expected in ((total, given.sum(1)), (twice, given * 2)):
-        program, met = Program("sums", [a, out], [given, expected], [False, True]), Counter[str]()
-        monkeypatch.setattr(selections, "compare", lambda told, *_, met=met: met.update([told]))
-        assert check_selections(program, forced([]), Options(quick=True), exact=False)["default"] == len(met) < 64
-        assert set(met.values()) == {1}
+    given, met = np.arange(16, dtype="float32").reshape(2, 8), Counter[str]()
+    monkeypatch.setattr(selections, "compare", lambda told, *_: met.update([told] if told.startswith("taken") else []))
+    program = Program("twice", [a, twice], [given, given * 2], [False, True])
+    counts = check_selections(program, forced([]), Options(quick=True), exact=False)
+    assert 1 < counts["default"] == len(met) < 64
+    assert set(met.values()) == {1}
 
 
 def test_a_case_tells_how_many_choices_it_has_tried() -> None:
