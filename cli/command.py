@@ -154,7 +154,7 @@ def _report(options: argparse.Namespace) -> int:
     if not what.endswith(".py") and ".py:" not in what:
         print(report_model(what, options.out, options.target) if what.endswith(SUFFIXES) else report_database(what, options.out))
         return 0
-    schedule = _schedule_of(what)
+    schedule = _schedule_of(what, options.target)
     if schedule is None:
         return 2
     from ..views.report import write_page
@@ -163,10 +163,12 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-def _schedule_of(source: str) -> Any:
-    """The schedule that FILE.py:FUNCTION returns, or the last that FILE.py makes; None, having said why, for none."""
-    from ..driver.lower import unread_tensors
-    from ..schedule import Schedule, create_schedule
+def _schedule_of(source: str, target: str) -> Any:
+    """The schedule that FILE.py:FUNCTION returns, or that is built for the target of the tensors that it returns, or the last that
+    FILE.py makes; None, having said why, for none."""
+    from ..codegen.target import Target
+    from ..driver.lower import scheduled
+    from ..schedule import Schedule
 
     path, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")
     if not Path(path).is_file():
@@ -180,7 +182,7 @@ def _schedule_of(source: str) -> Any:
         schedule = names[name]() if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
     given: list[Any] = as_list(schedule)
     if given and is_sequence(schedule):
-        schedule = given[0] if isinstance(given[0], Schedule) else create_schedule(unread_tensors(given))
+        schedule = given[0] if isinstance(given[0], Schedule) else scheduled(given, Target.parse(target), exact=False)
     if not isinstance(schedule, Schedule):
         _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
         return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 import tempfile
 import webbrowser
+from base64 import b64encode
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -99,16 +101,35 @@ def show(schedule: Schedule, path: str | PathLike[str] | None = None, target: st
     return out
 
 
+_MOST_OF_A_NOTEBOOK = 60_000
+"""Characters, which a notebook keeps for each schedule that it shows."""
+
+
 def notebook_html(schedule: Schedule) -> str:
-    """What notebooks show of a schedule: the page in a frame, or the loops as text where jinja2 is not installed."""
-    if find_spec("jinja2") is None:
-        return f"<pre>{escape(str(schedule))}</pre>"
-    return _frame(page(schedule))
+    """What notebooks show of a schedule: the page in a frame, without the assembly where it is long; the loops as text where it is
+    very long, or jinja2 is not installed."""
+    if find_spec("jinja2") is not None:
+        with deep_recursion():
+            parts = _parts(schedule, Target.parse("llvm"))
+            for assembly in (parts.assembly, None):
+                parts.assembly = assembly
+                frame = _frame(render(parts))
+                if len(frame) <= _MOST_OF_A_NOTEBOOK:
+                    return frame
+    text = str(schedule)
+    rest = "" if len(text) <= _MOST_OF_A_NOTEBOOK // 2 else "\n... s.show(\"page.html\") writes all of it"
+    return f"<pre>{escape(text[: _MOST_OF_A_NOTEBOOK // 2] + rest)}</pre>"
 
 
 def _frame(text: str) -> str:
-    """The page in a frame of its own, so that neither its style nor its program meets those of the notebook."""
-    return (f'<iframe srcdoc="{escape(text)}" sandbox="allow-scripts" title="schedule" '
+    """The page in a frame of its own, so that neither its style nor its program meets those of the notebook. It is packed: a
+    notebook keeps what it has shown, and what is packed takes a sixth."""
+    packed = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    unpack = ("<meta charset=utf-8><script>"
+              f"const packed = Uint8Array.from(atob('{packed}'), c => c.charCodeAt(0));"
+              "new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).text()"
+              ".then(page => { document.open(); document.write(page); document.close(); });</script>")
+    return (f'<iframe srcdoc="{unpack}" sandbox="allow-scripts" title="schedule" '
             'style="width: 100%; height: 640px; border: 1px solid #8884; border-radius: 8px"></iframe>')
 
 

@@ -181,7 +181,7 @@ def no_schedule():
 
 @pytest.mark.parametrize(("function", "title", "shown"), [
     ("", "B", "vectorize(i_inner)"), (":whole", "B", "vectorize(i_inner)"), (":with_arguments", "B", "vectorize(i_inner)"),
-    (":tensors", "D", "No primitive was applied"),
+    (":tensors", "D", "vectorize("),
 ])
 def test_report_writes_the_page_about_a_schedule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, title: str, shown: str,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -297,7 +300,20 @@ def test_showing_writes_where_it_is_told_and_notebooks_get_a_frame(tmp_path: Pat
     assert written is not None and "<title>C · schedule</title>" in written.read_text()
     written.unlink()
     frame = s._repr_html_()
-    assert frame.startswith("<iframe srcdoc=") and "sandbox=" in frame and "&lt;title&gt;C · schedule" in frame
+    assert frame.startswith("<iframe srcdoc=") and "sandbox=" in frame
+    packed = re.search(r"atob\('([^']*)'\)", frame)
+    assert packed is not None and "<title>C · schedule</title>" in gzip.decompress(base64.b64decode(packed[1])).decode()
+
+
+def test_a_notebook_keeps_little_of_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = packed_matmul(64)
+    whole = s._repr_html_()
+    assert len(whole) < 20_000
+    for most, shown in ((len(whole) - 1, "<iframe"), (500, "<pre>")):
+        monkeypatch.setattr("tilewright.views.report._MOST_OF_A_NOTEBOOK", most)
+        less = s._repr_html_()
+        assert less.startswith(shown) and len(less) <= most
+    assert "s.show(&quot;page.html&quot;) writes all of it" in less
 
 
 def test_without_jinja_a_page_is_refused_and_a_notebook_gets_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
