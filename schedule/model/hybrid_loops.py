@@ -9,9 +9,10 @@ as `parallel(n)` lets iterations meet.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import user_source
 from ...ir.analysis.dependence import Indices, Iterations, accesses_of
@@ -19,7 +20,7 @@ from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, IterVar, ProducerLoad, Range, Var
 from ...ir.ops import is_const
-from ...ir.stmt import LoopKind
+from ...ir.stmt import Allocate, For, LoopKind
 from ...ir.visit import walk
 from ...te.declared_loops import DeclaredLoops
 from ...te.operation import Operation
@@ -29,7 +30,7 @@ from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStage
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest"]
+__all__ = ["check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest", "warn_of_waiting_lanes"]
 
 
 def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
@@ -139,6 +140,29 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
         declared=op.source, called=user_source(), loops=outline(stage, [axis]),
         fix=f"choose a loop whose iterations write elements of their own{f' ({free})' if free else ''}, or leave {axis.name} serial"
             f"{advice}")
+
+
+def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
+    """Warn, at a user's line, where lanes would leave a loop within this one early: vectors run through all of its iterations, as
+    long as serial ones for the lane that stays longest, and longer."""
+    declared = stage.op.declared_loops
+    for root in derived_roots(stage, axis):
+        if not declared.chain_of(root):
+            continue
+        flags = [node for node in walk(declared.loop(root).body)
+                 if isinstance(node, Allocate) and node.buffer.name.startswith("left.")]
+        left = next((loop for flag in flags for loop in walk(flag.body) if isinstance(loop, For)), None)
+        source = user_source(_LINES_OF_PRIMITIVES) if left is not None else None
+        if left is not None and source is not None:
+            warnings.warn_explicit(
+                f"lanes of {axis.name} that leave the loop over {left.var.name} early wait until its last iteration: where most "
+                f"leave early, {axis.name} is faster as a serial or parallel loop", UserWarning, source.file, source.line,
+                registry=_told)
+
+
+_told: dict[Any, Any] = {}
+_LINES_OF_PRIMITIVES = ("schedule.model.hybrid_loops", "schedule.primitives.vectorize", "schedule.model.primitive")
+"""What lies between a user's line and the warning: rules choose by an estimate, and are not told."""
 
 
 def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:

@@ -7,7 +7,7 @@ from ..errors import VectorizeReduction
 from ..model.axes import find_leaf
 from ..model.checks import race_over, refuse_ordered
 from ..model.foreign import AXIS
-from ..model.hybrid_loops import check_independent
+from ..model.hybrid_loops import check_independent, warn_of_waiting_lanes
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
@@ -37,7 +37,8 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
             C[i] = A[i] + B[i]
 
     axis: a loop of the stage, over data alone, of any constant extent: one that is longer than the machine's vectors is
-    cut into several, and an odd one is masked. That the extent is constant is looked at when the schedule is lowered.
+    cut into several, and an odd one is masked. That the extent is constant is looked at when the schedule is lowered. Lanes
+    that leave a loop of a script early wait for the others, to its last iteration, which is warned of.
 
     Raises VectorizeReduction (TW0203), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
     (TW0261), HybridLoopCarries (TW0280).
@@ -47,5 +48,6 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
     check_independent(stage, axis, "cannot vectorize")
     if axis.kind == "reduce":
         raise race_over(VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis")
+    warn_of_waiting_lanes(stage, axis)
     stage.schedule.record("vectorize", stage, axis=axis)
     stage.annotate(axis, kind="vectorized", bind_thread=None)

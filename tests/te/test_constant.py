@@ -20,6 +20,7 @@ from tilewright.ir.text.parser import parse
 from tilewright.schedule.errors import BadStorePredicate, CannotAttach, UnknownScope
 from tilewright.schedule.lowering.errors import NotAnArgument
 from tilewright.te.errors import BadConstant
+from tilewright.views.report import page
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
           "float64"]
@@ -147,7 +148,7 @@ def test_schedules_print_replay_and_verify() -> None:
     again = te.Schedule.replay(s.records, [C.op])
     assert str(again) == str(s)
     assert "holds" in str(s.verify())
-    assert "w is a constant" in s._repr_html_()
+    assert "w is a constant" in page(s)
     assert "known when the kernel is built" in str(s.explain(w)) and copy.shape == C.shape
     function = tw.lower(s, [A, C])
     verify(function)

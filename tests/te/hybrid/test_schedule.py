@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import tilewright as tw
 from hybrid_run import agree
 from lowered import loops
 from tilewright import te
+from tilewright.views.report import page
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -557,7 +560,7 @@ def test_schedules_of_scripts_are_verified_explained_and_shown() -> None:
     assert "counts.ax0: all 16" in str(s.explain(C)) and "recompute factor: 1 " in str(s.explain(C))
     options = str(s.options(C))
     assert "its iterations may meet in an element: counts[V[i]] (TW0280)" in options
-    assert "counts" in s._repr_html_()
+    assert "counts" in page(s)
 
 
 def test_tuning_a_script_draws_places(tmp_path) -> None:
@@ -637,3 +640,31 @@ def test_primitives_that_need_an_expression_for_each_element() -> None:
     with pytest.raises(tw.ScheduleError, match="TW0282: cannot prefetch at 'i' of stage matmul"):
         s[C].prefetch(P, axis(C, "i"), 1)
     assert state(s) == before
+
+
+def test_lanes_that_wait_for_each_other_are_warned_of() -> None:
+    @te.hybrid.script
+    def escape(a: Any) -> Any:
+        b = output_tensor((64,), "int32")
+        for i in range(64):
+            count = 0
+            x = a[i]
+            for _k in range(50):
+                if x > 4.0:
+                    break
+                x = x * x
+                count = count + 1
+            b[i] = count
+        return b
+
+    A = te.placeholder((64,), name="A")
+    B = escape(A)
+    s = te.create_schedule(B.op)
+    outer, inner = s[B].split(B.op.axis[0], 16)
+    with pytest.warns(UserWarning, match=r"lanes of i\.inner that leave the loop over _k early wait until its last iteration"):
+        s[B].vectorize(inner)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        s[B].parallel(outer)
+        te.Schedule.replay(s.records, B.op)
+        tw.build([A, B])
