@@ -23,6 +23,7 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
+from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ..cpu.contraction import as_matrix, contraction_of, copied
@@ -33,7 +34,7 @@ from ..estimate import Estimate
 from ..operations import contiguous, fixed_extent
 from ..plan import Candidate
 from .tensor_cores import on_tensor_cores
-from .threads import LAUNCH, WARP, lanes_of
+from .threads import LAUNCH, VECTOR, WARP, apart_in_banks, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -226,12 +227,14 @@ def _panel(
     registers.vectorize(registers.op.axis[-1])
     for axis in registers.op.axis[:-1]:
         registers.unroll(axis)
-    if along:
-        panel.storage_align(moved[-2], 2 * lanes, lanes)
     beside = [axis for axis in (found.summed if along else side) if axis in contiguous(load)]
     run = gcd(lanes, width if not along else tile.depth, *map(fixed_extent, beside[-1:] or [side[-1]]))
+    run = run if isinstance(load.indices[-1], IterVar) else 1
+    if along:
+        distance = _distance(tile, 0 if side is found.rows else 1, load.dtype, run)
+        panel.storage_align(moved[-2], _MOST, distance % _MOST)
     rest = panel.fuse(*moved[-2:])
-    if run > 1 and isinstance(load.indices[-1], IterVar):
+    if run > 1:
         rest, vector = panel.split(rest, factor=run)
         panel.vectorize(vector)
     rest, x = panel.split(rest, factor=tile.threads[1])
@@ -240,3 +243,18 @@ def _panel(
     panel.bind(y, thread_axis((0, tile.threads[0]), "threadIdx.y"))
     if tile.stages > 1:
         panel.pipeline(tile.stages)
+
+
+_MOST = 256
+"""Elements: a row of a panel and what it is padded by are fewer."""
+
+
+def _distance(tile: Tile, side: int, dtype: DType, run: int) -> int:
+    """Of the rows of a panel that lies along the sum, which threads fill one after the other, `run` elements each, and of which a
+    thread takes 16 bytes of a row of its own."""
+    item, lanes = dtype.bits // 8, lanes_of(dtype)
+    filled = [divmod(lane * run, tile.depth) for lane in range(WARP)]
+    own = min(lanes, tile.own[side])
+    across = tile.threads[1]
+    taken = [((lane % across if side else lane // across) * own, 0) for lane in range(WARP)]
+    return apart_in_banks(tile.depth, item, [(filled, run * item), (taken, min(lanes * item, VECTOR))])

@@ -350,9 +350,9 @@ class _Threads:
         """The own results put where other threads see them."""
         return seq(*(BufferStore(s, own, place) for s, own in zip(self.staging, self._own(), strict=True)))
 
-    def _staged(self, count: int) -> None:
-        shape = (const(self.groups), const(count))
-        self.staging = [Buffer(f"{partial.name}.staging", shape, partial.dtype, scope="shared") for partial in self.partials]
+    def _staged(self, *shape: int) -> None:
+        extents = tuple(map(const, shape))
+        self.staging = [Buffer(f"{partial.name}.staging", extents, partial.dtype, scope="shared") for partial in self.partials]
 
     def _combined_with(self, values: Sequence[Expr]) -> Stmt:
         """Named first: every value is read before any partial changes."""
@@ -375,7 +375,7 @@ class _Threads:
         steps = self._shuffled(WARP, WARP // 2)
         if warps == 1:
             return seq(*steps)
-        self._staged(warps)
+        self._staged(self.groups, warps)
         lane, warp = floormod(self.index, WARP), floordiv(self.index, WARP)
         steps.append(If(lane.equal(0), self._kept((self.group, warp))))
         steps += self._stored([if_then_else(lane < warps, BufferLoad(s, (self.group, lane)), identity)
@@ -386,19 +386,23 @@ class _Threads:
         return seq(*steps, *self._shuffled(WARP, distance))
 
     def _in_shared(self) -> Stmt:
-        self._staged(self.size)
-        place = (self.group, self.index)
-        steps: list[Stmt] = [self._kept(place)]
+        """Neighbours stand side by side, whether they share a result or not: so no two threads of a warp meet in a bank."""
+        self._staged(*((self.groups, self.size) if self.contiguous else (self.size, self.groups)))
+
+        def place(index: Expr) -> tuple[Expr, Expr]:
+            return (self.group, index) if self.contiguous else (index, self.group)
+
+        steps: list[Stmt] = [self._kept(place(self.index))]
         distance = 1
         while distance * 2 < self.size:
             distance *= 2
         while distance:
             further = self.index + distance
             active = logical_and(self.index < distance, further < self.size)
-            joined = self._combined_with([BufferLoad(s, (self.group, further)) for s in self.staging])
-            steps += [If(active, joined), If(active, self._kept(place))]  # a barrier may stand between
+            joined = self._combined_with([BufferLoad(s, place(further)) for s in self.staging])
+            steps += [If(active, joined), If(active, self._kept(place(self.index)))]  # a barrier may stand between
             distance //= 2
-        steps += self._stored([BufferLoad(s, (self.group, const(0))) for s in self.staging])
+        steps += self._stored([BufferLoad(s, place(const(0))) for s in self.staging])
         return seq(*steps)
 
 

@@ -80,3 +80,12 @@ def test_each_way_says_what_it_takes_and_the_best_is_taken() -> None:
     assert decision.binds == "fma throughput" or decision.binds == "instructions"
     least = 2 * 4096**3 / (132 * 128 * 2 * 1.76e9)  # as many multiply-adds as the GPU has units for
     assert least <= min(seconds) <= 2 * least
+
+
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(512, 512, 64), (2048, 64, 16), (64, 96, 500), (31, 1000, 72)])
+def test_no_two_lanes_of_a_warp_meet_in_a_bank(rows: int, columns: int, terms: int) -> None:
+    a, b = te.placeholder((rows, terms), name="a"), te.placeholder((terms, columns), name="b")
+    c = topi.matmul(a, b)
+    f = tw.build(tw.autoschedule.schedule([c], target="cuda -emulate"), [a, b, c], target="cuda -emulate")
+    f(np.ones((rows, terms), "float32"), np.ones((terms, columns), "float32"), found := np.zeros((rows, columns), "float32"))
+    assert (found == terms).all() and [kernel.bank_conflicts for kernel in f.kernels] == [0]

@@ -152,3 +152,21 @@ def test_occupancy_is_the_least_of_what_a_multiprocessor_has(
     held = Occupancy.of(GPUS[arch], threads, registers, shared)
     assert (held.blocks, held.bound) == (blocks, bound)
     assert held.share == blocks * -(-threads // 32) * 32 / GPUS[arch].threads
+
+
+@pytest.mark.parametrize(("across", "beside"), [("threadIdx.y", "threadIdx.x"), ("threadIdx.x", "threadIdx.y")])
+@pytest.mark.parametrize("sharing", [3, 8, 24])
+def test_threads_that_join_their_sums_meet_in_no_bank(across: str, beside: str, sharing: int) -> None:
+    A = te.placeholder((96, 40), name="A")
+    k = te.reduce_axis((0, 96))
+    B = te.compute((40,), lambda j: te.sum(A[k, j], k), name="B")
+    s = te.create_schedule(B.op)
+    block, thread = s[B].split(B.op.axis[0], 20)
+    s[B].bind(block, te.thread_axis("blockIdx.x"))
+    s[B].bind(thread, te.thread_axis(beside))
+    s[B].bind(s[B].split(B.op.reduce_axis[0], sharing)[1], te.thread_axis(across))
+    f = tw.build(s, [A, B], target="cuda -emulate")
+    a, b = np.random.default_rng(2).integers(0, 9, (96, 40)).astype("float32"), np.zeros(40, "float32")
+    f(a, b)
+    assert (b == a.sum(0)).all()
+    assert launch_of(f).bank_conflicts == 0
