@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IterVar
+from ...ir.visit import post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ..cpu.lanes import fused
@@ -51,7 +52,7 @@ def sums(group: Group) -> None:
         along = _is_along_rows(op)
         candidates += [Candidate(f"{threads} threads a sum", partial(_shared, group, threads, along),
                                  _together(op, gpu, extent, results, threads, along))
-                       for threads in (4, 8, 16, 32, 128, 256, 1024) if threads * EACH <= max(extent, EACH * 4)]
+                       for threads in (4, 8, 16, 32, 128, 256, 1024) if threads * EACH <= extent]
     group.choose("sums", sorted(candidates, key=lambda each: each.estimate.seconds if each.estimate else 0))
 
 
@@ -143,6 +144,11 @@ def _is_along_rows(op: Operation) -> bool:
     return sum(op.reduce_axis[-1] in axes for axes in beside) >= sum(any(axis in axes for axis in op.axis) for axes in beside)
 
 
+def _in_windows(op: Operation) -> bool:
+    """Whether neighbouring results read near each other all the same."""
+    return bool(op.axis) and all(any(node is op.axis[-1] for node in post_order(load.indices[-1])) for load in loads_of(op))
+
+
 def _shared(group: Group, threads: int, along: bool) -> None:
     """`threads` share each sum; a block has several sums where that leaves room."""
     s, anchor, output = group.s, group.anchor, group.output
@@ -175,7 +181,7 @@ def _alone(op: Operation, gpu: Gpu, extent: int, results: int) -> Estimate:
     """Of a thread for each sum: all of its loads one after the other, as many threads at once as there are."""
     waves = ceil(results / (gpu.processors * gpu.threads)) if results else 1
     wait = waves * max(extent, 1) * gpu.latency / 8  # some loads are begun before others have ended
-    apart = 8 if extent and _is_along_rows(op) else 1  # neighbours then read another line each
+    apart = 8 if extent and _is_along_rows(op) and not _in_windows(op) else 1  # neighbours then read another line each
     return _estimate(op, gpu, extent, results, wait, apart)
 
 

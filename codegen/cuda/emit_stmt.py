@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from math import copysign
+from math import copysign, gcd
 from typing import Any
 
 from ...ir.arith.analyzer import Analyzer
@@ -17,7 +17,7 @@ from ...ir.passes.common.simplify import analyzer_for
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key
-from ...ir.visit import children, walk
+from ...ir.visit import children, post_order, walk
 from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
 from .emit_expr import CudaExprEmitter
@@ -275,27 +275,56 @@ class _Emitter(StmtEmitter):
                 self._load_packed(node)
                 continue
             if isinstance(node, IfThenElse):
-                self._guarded_load(node)
+                if not self._guarded_load(node):
+                    self._choice(node)
                 continue
             if isinstance(node, Let):
                 continue  # what is within has not its names yet
             stack.extend(children(node))
 
-    def _guarded_load(self, choice: IfThenElse) -> None:
-        """A load that all lanes do or none, for which there is a constant otherwise."""
+    def _guarded_load(self, choice: IfThenElse) -> bool:
+        """A load that all lanes do or none, for which there is a constant otherwise. False where the choice is another."""
         load, conditions, value = guarded_load(choice)
-        if load is not None and load.dtype.lanes > 1:
-            self._load_packed(load, conditions, self.exprs.stored(self.exprs.value(value), load.buffer.dtype))
-            if id(load) in self.exprs.packed:
-                self.exprs.packed[id(choice)] = self.exprs.packed[id(load)]
+        if load is None or load.predicate is not None or self._packable(load.buffer, load.indices[0]) == 1:
+            return False
+        otherwise = self.exprs.stored(self.exprs.value(value), load.buffer.dtype)
+        self.exprs.packed[id(choice)] = self._loaded_parts(load, conditions, otherwise)
+        return True
 
-    def _load_packed(self, load: BufferLoad, conditions: Sequence[Expr] = (), otherwise: str = "") -> None:
-        """A load in parts of up to 16 bytes, done where the conditions hold."""
-        if load.predicate is not None or id(load) in self.exprs.packed:
+    def _choice(self, choice: IfThenElse) -> None:
+        """A value that all lanes take from one side, where a side has loads that are done at once: these are done there alone."""
+        if choice.condition.dtype.lanes > 1 or not self._loads_at_once(choice):
             return
+        storage, lanes = storage_type(choice.dtype), choice.dtype.lanes
+        width = gcd(lanes, VECTOR_BITS // 8 // choice.dtype.element.bytes)
+        names = [self.fresh("chosen") for _ in range(0, lanes, width)]
+        condition = bare(self.exprs.value(choice.condition))
+        for name in names:
+            self.line(f"tw_vector<{storage}, {width}> {name};")
+        for begin, side in ((f"if ({condition})", choice.true_value), ("else", choice.false_value)):
+            packed, shared = dict(self.exprs.packed), dict(self.exprs.shared)
+            with self.block(begin):
+                self._pack(side)
+                self._name_what_is_shared(side)
+                values = [self.exprs.stored(bare(self.exprs.value(side, lane)), choice.dtype) for lane in range(lanes)]
+                for at, name in enumerate(names):
+                    self.line(f"{name} = {{{{{', '.join(values[at * width:(at + 1) * width])}}}}};")
+            self.exprs.packed, self.exprs.shared = packed, shared
+        self.exprs.packed[id(choice)] = [f"{names[lane // width]}.lane[{lane % width}]" for lane in range(lanes)]
+
+    def _loads_at_once(self, value: Expr) -> bool:
+        """Whether a vector of memory is read where `value` is."""
+        return any(isinstance(node, BufferLoad) and node.dtype.lanes > 1 and node.predicate is None
+                   and self._packable(node.buffer, node.indices[0]) > 1 for node in post_order(value))
+
+    def _load_packed(self, load: BufferLoad) -> None:
+        """A load in parts of up to 16 bytes."""
+        if load.predicate is None and id(load) not in self.exprs.packed and self._packable(load.buffer, load.indices[0]) > 1:
+            self.exprs.packed[id(load)] = self._loaded_parts(load)
+
+    def _loaded_parts(self, load: BufferLoad, conditions: Sequence[Expr] = (), otherwise: str = "") -> list[str]:
+        """The names of what is loaded where the conditions hold, lane by lane."""
         width = self._packable(load.buffer, load.indices[0])
-        if width == 1:
-            return
         kind = f"tw_vector<{storage_type(load.buffer.dtype)}, {width}>"
         allowed = " && ".join(self.exprs.closed(condition) for condition in conditions)
         parts: list[str] = []
@@ -309,7 +338,7 @@ class _Emitter(StmtEmitter):
             else:
                 self.line(f"const {kind} {name} = {value};")
             parts += [f"{name}.lane[{lane}]" for lane in range(width)]
-        self.exprs.packed[id(load)] = parts
+        return parts
 
     def _packable(self, buffer: Buffer, index: Expr) -> int:
         """How many elements of a contiguous, aligned access are moved at once; 1 where it is no such access."""
