@@ -46,8 +46,8 @@ OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
 """Results of a warp, rows and columns."""
 WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
 STAGES = (4, 3, 2)
-DEPTH_BYTES = (64, 128)
-"""Of a row of terms in shared memory."""
+DEPTH_BYTES = 128
+"""Of a row of terms in shared memory: what 8 threads store at once then lies in one row, and meets no bank twice."""
 OTHER_REGISTERS = 48
 """Of a thread, beside its results and its fragments."""
 BARRIER = 40
@@ -101,15 +101,15 @@ def _converted(factor: Expr) -> Expr:
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
     """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
+    depth = (DEPTH_BYTES if terms * size > DEPTH_BYTES // 2 else DEPTH_BYTES // 2) // size
     for own in OWN:
         for warps in WARPS:
-            for depth in (each // size for each in DEPTH_BYTES):
-                for stages in STAGES:
-                    tile = Tile(own, warps, depth, stages)
-                    sides = ((tile.rows, rows, M), (tile.columns, columns, N), (depth, terms, 32 // size))
-                    fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
-                    if fits and _shared_bytes(tile, size) <= gpu.block_shared:
-                        yield tile
+            for stages in STAGES:
+                tile = Tile(own, warps, depth, stages)
+                sides = ((tile.rows, rows, M), (tile.columns, columns, N), (depth, terms, 32 // size))
+                fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
+                if fits and _shared_bytes(tile, size) <= gpu.block_shared:
+                    yield tile
 
 
 def _shared_bytes(tile: Tile, size: int) -> int:
@@ -224,7 +224,7 @@ def _staged(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: str) -> 
     stage.reorder(*stage.op.axis[:-2], *warps, *inners)
     for axis, name, count in zip(warps, "zy", tile.warps, strict=True):
         stage.bind(axis, thread_axis((0, count), f"threadIdx.{name}"))
-    _tiled(stage, (M, N), ["cuda.mma_store", M, N, dtype], inners)
+    _tiled(stage, (M, N), ["cuda.mma_store", M, N, dtype, "shared"], inners)
     return warps[1]
 
 

@@ -159,10 +159,19 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
     "tw_mma_bfloat16": _mma("bfloat16", "m16n8k16", "float", "tw_bfloat16", "f32.bf16.bf16.f32", "double"),
     "tw_mma_int8": _mma("int8", "m16n8k32", "int", "signed char", "s32.s8.s8.s32", "int"),
     "tw_mma_store": """
+// pairs: the tile and the stride are of whole pairs of elements.
 template <class C>
-static __device__ __forceinline__ void tw_mma_store(C *tile, const C *c, int stride) {
+static __device__ __forceinline__ void tw_mma_store(C *tile, const C *c, int stride, int pairs) {
   const int group = tw_lane() / 4, place = tw_lane() % 4 * 2;
-  for (int i = 0; i < 4; ++i) tile[(group + i / 2 * 8) * stride + place + i % 2] = c[i];
+  for (int i = 0; i < 2; ++i) {
+    C *to = tile + (group + i * 8) * stride + place;
+    if (pairs) {
+      const tw_vector<C, 2> both = {{c[2 * i], c[2 * i + 1]}};
+      tw_store(to, both);
+    } else {
+      to[0] = c[2 * i], to[1] = c[2 * i + 1];
+    }
+  }
 }""",
     "tw_dp4a": """
 // c += the products of 4 neighbours.

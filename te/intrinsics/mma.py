@@ -79,21 +79,22 @@ def mma_m16n8k32(layout: str = "nk", m: int = 16, n: int = 8, k: int = 32, a_lay
 
 
 @shipped("cuda.mma_store")
-def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32") -> TensorIntrin:
-    """Copies 16 by 8 elements [m, n], float32 or int32, from the scope "mma_c" to any memory. rows, columns: multiples of these.
-    Raises BadTensorIntrin (TW0132) for others."""
+def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: str = "") -> TensorIntrin:
+    """Copies 16 by 8 elements [m, n], float32 or int32, from the scope "mma_c" to any memory, or to the scope that is said: to
+    "shared" memory two at once, where rows have an even distance. rows, columns: multiples of these. Raises BadTensorIntrin
+    (TW0132) for others."""
     shape, tile = (rows, columns), _whole((rows, columns), "mma_c", _known(dtype, *_SUMS.values()))
     c = placeholder(shape, dtype, "c")
     copied = compute(shape, lambda i, j: c[i, j], "made")
     binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope="mma_c"),
-             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1])}
+             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope)}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
-        stride = cast(outs[0].strides[0], "int32")
-        calls = [("tw_mma_store", _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), stride) for at in _tiles(shape, tile)]
+        more = cast(outs[0].strides[0], "int32"), cast(_aligned(outs[0], 2), "int32")
+        calls = [("tw_mma_store", _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), *more) for at in _tiles(shape, tile)]
         return _program(lambda ib: _on_tensor_core(ib, calls, _copied(outs[0], ins[0]), shape))
 
-    return decl_tensor_intrin(copied.op, body, "mma_store" if dtype == "float32" else f"mma_store_{dtype}", binds)
+    return decl_tensor_intrin(copied.op, body, f"mma_store_{dtype}{scope and '_'}{scope}", binds)
 
 
 def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: str) -> TensorIntrin:
@@ -186,14 +187,19 @@ def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> Tens
              copied: decl_buffer(shape, dtype, "made", strides=[var("row"), 1], scope=fragment)}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
-        stride, offset = ins[0].strides[0], ins[0].elem_offset
-        assert offset is not None
-        aligned = all_of(floormod(stride, each).equal(0), floormod(offset, each).equal(0)) if scope == "shared" else const(0)
-        name, more = f"tw_mma_load_{fragment.removeprefix('mma_')}", (cast(stride, "int32"), cast(aligned, "int32"))
+        name = f"tw_mma_load_{fragment.removeprefix('mma_')}"
+        more = cast(ins[0].strides[0], "int32"), cast(_aligned(ins[0], each), "int32")
         calls = [(name, _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), *more) for at in _tiles(shape, tile)]
         return _program(lambda ib: _on_tensor_core(ib, calls, _copied(outs[0], ins[0]), shape))
 
     return decl_tensor_intrin(copied.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}_{dtype}", binds)
+
+
+def _aligned(buffer: Buffer, elements: int) -> Expr:
+    """Whether all rows of a part of shared memory begin at a multiple of so many elements."""
+    if buffer.scope != "shared" or buffer.elem_offset is None:
+        return const(0)
+    return all_of(*(floormod(each, elements).equal(0) for each in (buffer.strides[0], buffer.elem_offset)))
 
 
 def _program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:
