@@ -19,7 +19,7 @@ from typing import TypeVar
 from ..ir import ops
 from ..ir.expr import Expr
 
-__all__ = ["ALIGNMENT", "Lifetime", "Size", "open_places", "places"]
+__all__ = ["ALIGNMENT", "Lifetime", "Size", "open_places", "peak", "places"]
 
 K = TypeVar("K")
 
@@ -64,7 +64,7 @@ def places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, int], int]:
     """The offset of each value, and the size of the arena, in bytes: the best of several orders in which values get their places.
     In each, what ends highest is moved to the front, and all is placed again, until the arena is hardly larger than what lives at
     one time."""
-    least = _peak(lifetimes)
+    least = peak(lifetimes)
     best: tuple[dict[K, int], int] | None = None
     for rank in _RANKS:
         order = sorted(lifetimes, key=lambda name: rank(lifetimes[name]))
@@ -90,7 +90,7 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _peak(lifetimes: Mapping[K, Lifetime]) -> int:
+def peak(lifetimes: Mapping[K, Lifetime]) -> int:
     """The most bytes that live at one time."""
     changes: Counter[int] = Counter()
     for life in lifetimes.values():

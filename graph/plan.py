@@ -147,8 +147,9 @@ class Plan:
         """The values that lie in the memory of others, of which they are a part."""
         return placed(self.graph, {name for step in self.steps for name in step.outputs})
 
-    def layout(self, parts: Mapping[str, Part]) -> Layout:
-        """Where everything lies, in the least memory that we find. parts: the kernels, by their names."""
+    def lifetimes(self, parts: Mapping[str, Part]) -> dict[str | tuple[int, int], Lifetime]:
+        """How long what lies in the arena lives: values by their names, and the memory that steps work in by the step's number and
+        its own. parts: the kernels, by their names."""
         types, outputs = self.graph.types, set(self.graph.results.values())
         born: dict[str, int] = {}
         last: dict[str, int] = {}
@@ -160,10 +161,14 @@ class Plan:
         lives: dict[str | tuple[int, int], Lifetime] = {
             name: _lifetime((*types[name].shape, array_dtype(types[name].dtype).itemsize), at, last[name])
             for name, at in born.items() if name not in outputs}
-        workspaces = [parts[kernel].workspaces for kernel in self.names]
-        lives |= {(at, k): _lifetime((size,), at, at) for at, sizes in enumerate(workspaces) for k, size in enumerate(sizes)}
-        offsets, size = open_places(lives)
-        within = tuple(tuple(offsets[at, k] for k in range(len(sizes))) for at, sizes in enumerate(workspaces))
+        return lives | {(at, k): _lifetime((size,), at, at) for at, kernel in enumerate(self.names)
+                        for k, size in enumerate(parts[kernel].workspaces)}
+
+    def layout(self, parts: Mapping[str, Part]) -> Layout:
+        """Where everything lies, in the least memory that we find. parts: the kernels, by their names."""
+        types = self.graph.types
+        offsets, size = open_places(self.lifetimes(parts))
+        within = tuple(tuple(offsets[at, k] for k in range(len(parts[kernel].workspaces))) for at, kernel in enumerate(self.names))
         values = {name: at for name, at in offsets.items() if isinstance(name, str)}
         values |= {name: values[home] + at * array_dtype(types[name].dtype).itemsize
                    for name, (home, at) in self.placed.items() if home in values}

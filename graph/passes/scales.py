@@ -79,6 +79,8 @@ def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
     if not r.is_known(c) or r.type(x) != node.types[0] or r.maker(x, *_HEAVY) is None:
         return None
     rank = len(node.types[0].shape)
+    if rank < 2:                                            # the product of two vectors, or of one and a matrix
+        return None
     channel = rank - 1 if r.maker(x, "matmul") else 1
     numbers = _by_channel(r.known(c), rank, channel)
     if numbers is None:

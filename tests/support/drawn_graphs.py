@@ -16,18 +16,23 @@ from tilewright.graph import Builder
 
 __all__ = ["drawn_graph"]
 
+CONTROL = ("m_branch", "m_repeat")
+"""What holds graphs, in which there are no further ones."""
+
 
 class _Drawing:
-    def __init__(self, random: np.random.Generator) -> None:
+    def __init__(self, random: np.random.Generator, inside: str = "") -> None:
         self.random = random
-        self.b = Builder("drawn")
+        self.b = Builder(inside or "drawn")
+        self.inside = inside
+        """The name of a graph inside of a node, which reads the inputs that it is given alone."""
         self.arrays: list[NDArray[Any]] = []
         self.floats: list[str] = []
         """Values of float32 that have elements, of magnitudes about 1."""
 
     def given(self, array: NDArray[Any]) -> str:
         """An input, or a parameter, that holds an array."""
-        if self.random.random() < 0.5:
+        if not self.inside and self.random.random() < 0.5:
             self.arrays.append(array)
             return self.b.input(f"x{len(self.arrays)}", array.shape, array.dtype)
         return self.b.param(f"p{len(self.b.types)}", array)
@@ -72,11 +77,44 @@ class _Drawing:
     def motif(self) -> None:
         """What passes look for."""
         x = str(self.random.choice(self.floats)) if self.floats else self.given(np.ones((3, 4), "float32"))
-        kinds = [getattr(self, name) for name in dir(self) if name.startswith("m_")]
+        kinds = [getattr(self, name) for name in dir(self) if name.startswith("m_") and not (self.inside and name in CONTROL)]
         self.keep(kinds[int(self.random.integers(len(kinds)))](x))
 
     def m_twice(self, x: str) -> str:
         return self.b.node("subtract", self.b.node("sigmoid", x), self.b.node("negative", self.b.node("sigmoid", x)))
+
+    def body(self, name: str, carried: int, *given: str) -> tw.graph.Graph:
+        """A graph inside of a node: it takes values of (3, 4), has motifs over them, and gives so many values of that shape."""
+        inner = _Drawing(self.random, name)
+        if name == "body":
+            inner.b.input("at", (), "int64")
+        inner.floats += [inner.b.input(one, (3, 4)) for one in given]
+        for _ in range(2):
+            inner.motif()
+        for at in range(carried):
+            value = inner.shaped(inner.floats[-1 - at], (3, 4))
+            inner.b.output(f"{name}{at}", inner.b.node("tanh", inner.b.node("add", value, given[0])))
+        return inner.b.graph()
+
+    def m_branch(self, x: str) -> str:
+        condition = self.given(np.asarray(self.random.random() < 0.5))
+        value = self.shaped(x, (3, 4))
+        return self.b.node("if", condition, value, self.b.node("sigmoid", value),
+                           bodies=[self.body(name, 1, "x", "y") for name in ("then", "else")])
+
+    def m_repeat(self, x: str) -> str:
+        first = self.shaped(x, (3, 4))
+        trips = self.given(np.asarray(self.random.integers(4))) if self.random.random() < 0.5 else ""
+        last, rows = self.b.nodes("loop", trips, "", first, self.b.node("sigmoid", first), carried=1, count=(3,),
+                                  bodies=[self.body("body", 2, "x", "y")])
+        return self.b.node("concat", self.b.node("reshape", last, shape=(1, 3, 4)), rows, axis=0)
+
+    def m_place(self, x: str) -> str:
+        """What may be written over its operand, and parts of one value that are written and joined."""
+        flat = self.shaped(x, (4, 6))
+        over = self.b.node("put", flat, self.given(np.asarray([1])), self.b.node("tanh", self.shaped(x, (2, 6))), axis=0)
+        left, right = self.b.nodes("split", over if self.random.random() < 0.5 else flat, sizes=(2, 4), axis=1)
+        return self.b.node("concat", self.b.node("relu", left), self.b.node("sigmoid", right), left, axis=1)
 
     def m_numbers(self, x: str) -> str:
         y = self.b.node("multiply", self.b.node("negative", self.b.node("negative", x)), self.number(1))

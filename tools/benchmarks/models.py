@@ -1,149 +1,75 @@
 """Models beside onnxruntime, torch, torch.compile and OpenVINO, one thread, float32.
 
-    python -m tools.benchmarks.models [--only resnet18,bert_base] [--seconds 20] [--profile] [--peers torch,onnxruntime]
+    python -m tools.benchmarks.models [--only resnet18,bert_base] [--seconds 20] [--profile] [--peers torch,onnxruntime] [--whole]
 
-Weights are drawn, from a fixed seed; nothing is downloaded. It needs torch, torchvision and transformers, and the peers that are to
-be measured. Each model is run by all in turn, for so many seconds; what is compared is the least CPU time of a call, so that what
-else runs on the machine counts little. Outputs are compared with torch's.
+Weights are drawn, from a fixed seed; nothing is downloaded. It needs torch, torchvision and transformers, the packages that ship
+the files, and the peers that are to be measured; what is missing leaves its column or row out.
+Each model is run by all in turn, for so
+many seconds; what is compared is the least CPU time of a call, so that what else runs on the machine counts little. Outputs are
+compared with torch's, and those of files with onnxruntime's. Ours is read from torch's program where there is one, the others from
+ONNX; `_int8` and `_int4` behind a name pack our weights.
+
+--whole starts a process for each runtime, and tells of the model's file of ONNX what building it takes with an empty cache and from
+the cache (seconds of CPU time and of the clock), the most memory of the process, the nodes after passes beside onnxruntime's, and
+the arena beside the most that lives in it at one time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import os
+import subprocess
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from io import BytesIO
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import tilewright as tw
+from numpy.typing import NDArray
 from tilewright.runtime.threads import set_num_threads
 
-Run = Callable[[], "list[np.ndarray]"]
+from .model_peers import PEERS, Model, Run, listed, optimised_nodes
+from .zoo import FILES, MODULES, file_of, module_of
 
 TOLERANCE = 1e-3
 """Of the largest magnitude of an output; other orders of sums, a hundred layers deep."""
 
-
-def vision(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """A model of torchvision, and an image."""
-    import torch
-    import torchvision
-
-    return getattr(torchvision.models, name)(weights=None), (torch.randn(1, 3, 224, 224),)
+PACKED = {"_int8": "weights_int8", "_int4": "weights_int4"}
 
 
-def plain(model: Any) -> Any:
-    """A model of tokens with one input and one output, which every exporter takes."""
+def model_of(name: str, folder: Path) -> Model:
+    """A model of the zoo, its module written as a file of ONNX."""
+    if name in FILES:
+        file, inputs = file_of(name)
+        return Model(name, file, inputs)
     import torch
 
-    class Plain(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, tokens: Any) -> Any:
-            return self.model(input_ids=tokens)[0]
-
-    return Plain()
+    module, tensors = module_of(name)
+    names = [f"x{at}" for at in range(len(tensors))]
+    file = folder / f"{name}.onnx"
+    torch.onnx.export(module, tensors, str(file), dynamo=False, opset_version=17, input_names=names)
+    return Model(name, file, {each: tensor.numpy() for each, tensor in zip(names, tensors, strict=True)}, module, tensors)
 
 
-def encoder() -> tuple[Any, tuple[Any, ...]]:
-    """BERT-base, and 128 tokens."""
-    import torch
-    import transformers
-
-    config = transformers.BertConfig(attn_implementation="sdpa")
-    return plain(transformers.BertModel(config, add_pooling_layer=False)), (torch.randint(0, config.vocab_size, (1, 128)),)
-
-
-def decoder() -> tuple[Any, tuple[Any, ...]]:
-    """GPT-2, and a prompt of 128 tokens."""
-    import torch
-    import transformers
-
-    config = transformers.GPT2Config(attn_implementation="sdpa", use_cache=False)
-    return plain(transformers.GPT2LMHeadModel(config)), (torch.randint(0, config.vocab_size, (1, 128)),)
-
-
-MODELS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
-    **{name: lambda name=name: vision(name) for name in ("resnet18", "resnet50", "mobilenet_v2", "efficientnet_b0", "vit_b_16")},
-    "bert_base": encoder, "gpt2_prefill": decoder,
-}
-"""What is measured: the model, and its inputs."""
-
-
-def model_of(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """A model as it is run, with weights of a fixed seed."""
-    import torch
-
-    torch.manual_seed(0)
-    module, inputs = MODELS[name]()
-    for layer in module.modules():                          # statistics as of a trained network: values keep their magnitude
-        if hasattr(layer, "running_var"):
-            layer.running_mean.normal_(0, 0.1)
-            layer.running_var.uniform_(0.5, 1.5)
-    return module.eval(), inputs
-
-
-def ours(module: Any, inputs: Sequence[Any]) -> tuple[tw.graph.Model, Run]:
+def ours(model: Model, pack: str | None) -> tuple[tw.Model, Run]:
+    """The model as it is built from torch's program, or from the file where there is none."""
     began = time.perf_counter()
-    m = tw.build(tw.graph.from_torch(module, tuple(inputs)))
+    g = tw.graph.from_onnx(str(model.file), shapes={name: array.shape for name, array in model.inputs.items()}) \
+        if model.module is None else tw.graph.from_torch(model.module, model.tensors)
+    if isinstance(g, tw.graph.OpenGraph):
+        g = g.closed(**model.inputs)
+    m = tw.build(g.transform(pack) if pack else g)
     print(f"  built in {time.perf_counter() - began:.1f} s, {len(m.kernels)} kernels, {sum(m.kernels.values())} calls, "
           f"arena {m.arena_bytes / 1e6:.1f} MB")
-    arrays = [each.numpy() for each in inputs]
-    return m, lambda: _listed(m(*arrays))
-
-
-def _listed(results: Any) -> list[np.ndarray]:
-    return [np.asarray(one) for one in (results if isinstance(results, (list, tuple)) else [results])]
-
-
-def torch_peer(module: Any, inputs: Sequence[Any]) -> Run:
-    import torch
-
-    def run() -> list[np.ndarray]:
-        with torch.inference_mode():
-            return _listed(module(*inputs))
-
-    return run
-
-
-def compiled_peer(module: Any, inputs: Sequence[Any]) -> Run:
-    import torch
-
-    return torch_peer(torch.compile(module), inputs)
-
-
-def onnxruntime_peer(module: Any, inputs: Sequence[Any]) -> Run:
-    import onnxruntime
-    import torch
-
-    file = BytesIO()
-    names = [f"x{at}" for at in range(len(inputs))]
-    torch.onnx.export(module, tuple(inputs), file, dynamo=False, opset_version=17, input_names=names)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
-    arrays = {name: each.numpy() for name, each in zip(names, inputs, strict=True)}
-    return lambda: _listed(session.run(None, arrays))
-
-
-def openvino_peer(module: Any, inputs: Sequence[Any]) -> Run:
-    import openvino
-
-    options = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-    converted = openvino.convert_model(module, example_input=tuple(inputs), input=[tuple(each.shape) for each in inputs])
-    compiled = openvino.Core().compile_model(converted, "CPU", options)
-    arrays = [each.numpy() for each in inputs]
-    return lambda: [np.array(value) for value in compiled(arrays).values()]
-
-
-PEERS: dict[str, Callable[[Any, Sequence[Any]], Run]] = {
-    "onnxruntime": onnxruntime_peer, "torch": torch_peer, "torch.compile": compiled_peer, "openvino": openvino_peer,
-}
+    arrays = [model.inputs[name] for name in m.inputs] if model.module is None else list(model.inputs.values())
+    return m, lambda: listed(m(*arrays))
 
 
 def measured(runs: dict[str, Run], seconds: float) -> dict[str, float]:
@@ -160,55 +86,112 @@ def measured(runs: dict[str, Run], seconds: float) -> dict[str, float]:
     return best
 
 
-def differs(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
-    """The largest difference of the first output, of its largest magnitude."""
-    return float(np.abs(ours[0] - theirs[0]).max() / np.abs(theirs[0]).max())
+def differs(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> float:
+    """The largest difference of an output, of its largest magnitude."""
+    return max(float(np.abs(a.astype("float64") - b).max() / max(np.abs(b).max(), 1e-9)) for a, b in zip(ours, theirs, strict=True))
 
 
-def rows(names: Sequence[str], peers: Sequence[str], seconds: float, profile: bool) -> Iterator[tuple[str, dict[str, float]]]:
-    """The times of each model, ours first."""
-    for name in names:
-        print(name, flush=True)
-        module, inputs = model_of(name)
-        m, run = ours(module, inputs)
-        runs: dict[str, Run] = {"tilewright": run}
-        expected = torch_peer(module, inputs)()
-        for peer in peers:
+def times(model: Model, pack: str | None, peers: Sequence[str], seconds: float, profile: bool) -> dict[str, float]:
+    """The times of a model, ours first, and how far ours is from the reference."""
+    m, run = ours(model, pack)
+    runs: dict[str, Run] = {"tilewright": run}
+    for peer in peers:
+        try:
+            runs[peer] = PEERS[peer](model)
+            runs[peer]()
+        except Exception as problem:  # noqa: BLE001  other runtimes raise what they like; the column stays empty
+            runs.pop(peer, None)
+            print(f"  {peer}: {type(problem).__name__}: {str(problem)[:200]}")
+    reference = "onnxruntime" if model.module is None else "torch"
+    difference = differs(run(), PEERS[reference](model)())
+    print(f"  {'differs' if difference > TOLERANCE else 'agrees'}: {difference:.1e} from {reference}", flush=True)
+    if profile:
+        print(m.profile(*(model.inputs[name] for name in m.inputs) if model.module is None else model.inputs.values()), flush=True)
+    return measured(runs, seconds)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Of a model's file: ours built with an empty cache and from the cache, other runtimes' facts by name, and the nodes that
+    onnxruntime leaves."""
+
+    cold: dict[str, float]
+    cached: dict[str, float]
+    peers: dict[str, dict[str, float]]
+    nodes: int
+
+    def __str__(self) -> str:
+        def build(facts: dict[str, float]) -> str:
+            return f"{facts['build_cpu']:.1f} s of CPU time, {facts['build_wall']:.1f} s"
+
+        memory = ", ".join(f"{name} {facts['memory'] / 1e6:.0f}" for name, facts in self.peers.items())
+        calls = f"calls {self.cold['calls']} of {self.cold['kernels']} kernels"
+        arena = f"arena {self.cold['arena']:,} of {self.cold['live']:,} live ({self.cold['arena'] / max(self.cold['live'], 1):.2f})"
+        return (f"  build {build(self.cold)} (reading {self.cold['read_wall']:.1f} s); from the cache {build(self.cached)}\n"
+                f"  nodes {self.cold['nodes']}, onnxruntime {self.nodes}; {calls}\n"
+                f"  {arena}\n"
+                f"  most memory in MB: tilewright {self.cached['memory'] / 1e6:.0f} ({self.cold['memory'] / 1e6:.0f} with an empty "
+                f"cache), {memory}; weights {self.cold['weights'] / 1e6:.0f}")
+
+
+def whole(model: Model, peers: Sequence[str], folder: Path) -> Whole:
+    """What processes of their own tell of a model's file."""
+    inputs = folder / f"{model.name}.npz"
+    np.savez(inputs, **dict(model.inputs))
+    cold, cached = (_process("tilewright", model.file, inputs) for _ in range(2))
+    others: dict[str, dict[str, float]] = {}
+    for peer in peers:
+        if peer in ("onnxruntime", "openvino") or (peer == "torch" and model.module is not None):
             try:
-                runs[peer] = PEERS[peer](module, inputs)
-                runs[peer]()
-            except Exception as problem:  # noqa: BLE001  exporters raise what they like; the column stays empty
-                runs.pop(peer, None)
-                print(f"  {peer}: {type(problem).__name__}: {str(problem)[:200]}")
-        difference = differs(run(), expected)
-        print(f"  {'differs' if difference > TOLERANCE else 'agrees'}: {difference:.1e} from torch", flush=True)
-        if profile:
-            print(m.profile(*(each.numpy() for each in inputs)), flush=True)
-        yield name, measured(runs, seconds)
+                others[peer] = _process(peer, model.name if peer == "torch" else model.file, inputs)
+            except subprocess.CalledProcessError as problem:
+                print(f"  {peer}: {problem.stderr[-200:]}")
+    return Whole(cold, cached, others, optimised_nodes(model.file, folder))
+
+
+def _process(runtime: str, what: object, inputs: Path) -> dict[str, float]:
+    package = f"{__package__}.model_worker"
+    done = subprocess.run([sys.executable, "-m", package, runtime, str(what), str(inputs)], check=True, text=True,
+                          capture_output=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def rows(options: argparse.Namespace, peers: Sequence[str]) -> Iterator[tuple[str, dict[str, float]]]:
+    """The times of each model, and with --whole the rest, which is printed."""
+    with TemporaryDirectory() as folder:
+        for name in options.only.split(","):
+            print(name, flush=True)
+            pack = next((ending for ending in PACKED if name.endswith(ending)), None)
+            try:
+                model = model_of(name.removesuffix(pack or ""), Path(folder))
+                if options.whole and pack is None:
+                    os.environ["TILEWRIGHT_CACHE_DIR"] = str(Path(folder) / f"{name}.cache")
+                    print(whole(model, peers, Path(folder)), flush=True)
+                yield name, times(model, PACKED.get(pack or ""), peers, options.seconds, options.profile)
+            except Exception as problem:  # noqa: BLE001  exporters raise what they like; the row is left out
+                print(f"  {type(problem).__name__}: {str(problem)[:400]}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--only", default=",".join([*MODULES, "gpt2_token_int8", "gpt2_token_int4", *FILES]))
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--whole", action="store_true")
     options = parser.parse_args()
-    import torch
-
     warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)
     set_num_threads(1)
     peers = [peer for peer in options.peers.split(",") if peer]
     ratios: list[float] = []
     print(f"{'ms of CPU time a call':22}" + "".join(f"{name:>14}" for name in ("tilewright", *peers, "best / ours")))
-    for name, best in rows(options.only.split(","), peers, options.seconds, options.profile):
+    for name, best in rows(options, peers):
         others = [best[peer] for peer in peers if peer in best]
         ratio = min(others) / best["tilewright"] if others else math.nan
         ratios.append(ratio)
         cells = [f"{best[each] * 1e3:14.2f}" if each in best else f"{'-':>14}" for each in ("tilewright", *peers)]
         print(f"{name:22}" + "".join(cells) + f"{ratio:14.2f}", flush=True)
-    print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}")
+    print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1)):.2f}")
 
 
 if __name__ == "__main__":

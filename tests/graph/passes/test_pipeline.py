@@ -93,3 +93,11 @@ def test_the_command_transforms_a_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["transform", "--list"]) == 0 and "fast_algebra   rules of real numbers" in capsys.readouterr().out
     assert main(["transform", str(tmp_path / "g.txt"), "--passes", "nothing"]) == 1
     assert "TW0914" in capsys.readouterr().err
+
+
+def test_a_factor_of_a_product_of_vectors_stays() -> None:
+    b = tw.graph.Builder("vectors")
+    product = b.node("matmul", b.input("x", (5,)), b.param("w", np.arange(5, dtype="float32")))
+    b.output("y", b.node("multiply", product, b.param("c", np.float32(3))))
+    after = b.graph().transform("scales")
+    assert operators(after) == ["matmul", "multiply"], "there is no channel that the factor could go into"
