@@ -23,6 +23,9 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ...te.tensor import Tensor
+from ..operations import axes_in
+from .transposes import MAX_TILE, loads_in, turned_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -48,6 +51,8 @@ class _Attention:
         self.lanes = machine.lanes(self.parts["query"].output(0).dtype.bits)
         self.vectors = 4 if machine.registers >= 32 else 2
         """Of a row of a register tile; it has as many rows as leave room for these and a broadcast element."""
+        self.line = max(machine.line * 8 // self.parts["query"].output(0).dtype.bits, self.lanes)
+        """Keys of which a row of a mask is read at a time: a cache line."""
         self.rows = 4
         self.block = constant_extent(self.parts["query"].axis[-1]) or 1
 
@@ -120,11 +125,24 @@ class _Attention:
         *outer, j, i = stage.op.axis
         keys, j = stage.split(j, factor=self.rows)
         queries, i = stage.split(i, factor=min(self.block, self.lanes * self.vectors))
-        stage.reorder(*outer, keys, queries, j, i)
+        mask = self._mask_of_queries(masked)
+        several = keys
+        if mask is not None:
+            several, keys = stage.split(keys, factor=max(self.line // self.rows, 1))
+            turned_rows(s, mask, mask.ndim - 2, [stage.op], min(self.lanes, MAX_TILE)).compute_at(stage, several)
+        stage.reorder(*outer, *dict.fromkeys([several, keys]), queries, j, i)
         stage.unroll(j)
         stage.vectorize(i)
         sums.compute_at(stage, queries)
         self._accumulate(sums)
+
+    def _mask_of_queries(self, masked: Operation) -> Tensor | None:
+        """The mask that has a row for each query, whose lanes would be gathered one by one; None where there is none."""
+        *_, j, i = masked.axis
+        return next((load.producer for load in loads_in(masked.values[0])
+                     if isinstance(load.producer, Tensor) and load.producer.op is not self.parts["scores"]
+                     and load.producer.dtype.bits >= 32 and load.producer.ndim > 1
+                     and i in axes_in(load.indices[-2]) and j in axes_in(load.indices[-1])), None)
 
     def _tile(self, masked: Operation) -> tuple[Stage, Stage]:
         """The stage that stores scores, and the one of their sums in registers."""
