@@ -22,12 +22,15 @@ asked for by name alone, `g.transform("weights_int8")`.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import topi
 from ...topi.nn.weight_only import GROUP
 from ..node import Node, Parts
+from .moves import axes_of
 from .rewriter import Rewriter, rewritten
 from .row import GraphPass
 
@@ -35,10 +38,10 @@ __all__ = ["WEIGHTS_INT4", "WEIGHTS_INT8"]
 
 
 def _packed(r: Rewriter, node: Node, bits: int) -> str | None:
-    if node.operator != "matmul" or not r.is_known(node.inputs[1]) or node.attributes["transpose_a"]:
+    if node.operator != "matmul" or node.attributes["transpose_a"]:
         return None
-    x, weights = r.type(node.inputs[0]), r.known(node.inputs[1])
-    if weights.ndim != 2 or weights.dtype.kind != "f" or len(x.shape) < 2 or not np.isfinite(weights).all():
+    x, weights = r.type(node.inputs[0]), _matrix(r, node.inputs[1])
+    if weights is None or weights.ndim != 2 or weights.dtype.kind != "f" or len(x.shape) < 2 or not np.isfinite(weights).all():
         return None
     rows = weights if node.attributes["transpose_b"] else weights.T
     outs, depth = rows.shape
@@ -47,6 +50,15 @@ def _packed(r: Rewriter, node: Node, bits: int) -> str | None:
     levels, scales = topi.nn.quantize_groups(rows.astype(np.float32), bits)
     return r.node("weight_only_matmul", node.inputs[0], r.constant(levels), r.constant(scales), outputs=node.outputs,
                   outs=outs, bits=bits)
+
+
+def _matrix(r: Rewriter, value: str) -> NDArray[Any] | None:
+    """A parameter, also behind a transpose: a table of words has its rows in both orders, for looking up and for scores."""
+    turned = r.maker(value, "transpose")
+    source = value if turned is None else turned.inputs[0]
+    if not r.is_known(source):
+        return None
+    return r.known(source) if turned is None else r.known(source).transpose(axes_of(turned))
 
 
 def _weights(g: Parts, bits: int) -> Parts:

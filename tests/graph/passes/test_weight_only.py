@@ -44,6 +44,19 @@ def test_no_build_packs_weights_that_nobody_asked_for() -> None:
     np.testing.assert_allclose(tw.build(g.transform("weights_int8"))(x), g.run(x)[0], atol=0.1)
 
 
+def test_a_table_that_is_looked_up_and_turned_for_scores_is_packed_for_them() -> None:
+    random = np.random.default_rng(1)
+    b = Builder("words")
+    table = b.param("table", random.standard_normal((65, 33)).astype("float32"))
+    word = b.node("take", table, b.input("word", (1,), "int64"), axis=0)
+    b.output("scores", b.node("matmul", word, b.node("transpose", table, axes=(-1, 0))))
+    packed = b.graph().transform("weights_int8")
+    assert [node.operator for node in packed.nodes] == ["take", "weight_only_matmul"]
+    at = np.asarray([7])
+    expected = b.graph().run(at)[0]
+    assert np.abs(packed.run(at)[0] - expected).max() < 0.03 * np.abs(expected).max()
+
+
 def test_what_is_no_matrix_of_finite_weights_stays() -> None:
     g = two_layers(2, depth=31)
     assert next(node.operator for node in g.transform("weights_int4").nodes) == "matmul", "less than a group along the sum"
