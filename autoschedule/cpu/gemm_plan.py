@@ -1,7 +1,8 @@
 """How a product of matrices is cut: the register tile, the depth of a block, packed or not, and the tasks.
 
 Pure functions of sizes and the machine. Costs are cycles for one step along the sum, of the whole product: a tile of r rows
-and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more.
+and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more. A matrix B that no cache keeps
+comes from memory once for each task that reads it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ ASSUMED = 1024
 """Taken for an extent that the call decides."""
 SHALLOWEST = 128
 """Sums up to which blocks of them gain nothing."""
+KEPT = 0.25
+"""Of the cache that cores share: what B has of it, beside the rest of a model and what else the machine does."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does, where they cost nothing."""
 
@@ -88,8 +91,9 @@ def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
     for tile in _tiles(sized, machine):
         depth = _depth(sized, tile, packed, machine)
         most_rows = max(machine.l2 // 4 // (tile.columns * sized.bits // 8) // tile.rows, 1) if depth else 1 << 30
-        row_tiles, panels, cost = grid(sized, tile, threads, packed, lanes, machine.accumulators, most_rows)
-        serial = grid(sized, tile, 1, packed, lanes, machine.accumulators, most_rows)[2]
+        fetch = _fetch(sized, machine)
+        row_tiles, panels, cost = grid(sized, tile, threads, packed, lanes, machine.accumulators, most_rows, fetch)
+        serial = grid(sized, tile, 1, packed, lanes, machine.accumulators, most_rows, fetch)[2]
         found.append((cost * threads + serial, Plan(tile, depth, packed, row_tiles, panels, threads > 1)))
     ways = [each for _, each in sorted(found, key=lambda pair: pair[0])]
     if not product.m or not product.n:
@@ -148,11 +152,20 @@ def _depth(product: Product, tile: RegisterTile, packed: bool, machine: Machine)
     return -(-ceil(product.k / blocks) // 8) * 8
 
 
+def _fetch(product: Product, machine: Machine) -> float:
+    """Multiply-adds in the time that an element of B takes to come from memory; 0 where B stays in a cache, from which it comes
+    while others are multiplied."""
+    element = product.bits // 8
+    stays = product.n * product.k * element <= max(machine.l2 / 2, machine.l3 * KEPT)
+    return 0.0 if stays else element * machine.fma_rate / machine.memory_rate
+
+
 def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes: int, latency: int,
-         most_rows: int = 1 << 30) -> tuple[int, int, float]:
+         most_rows: int = 1 << 30, fetch: float = 0.0) -> tuple[int, int, float]:
     """(row tiles, panels) of a task, and what the thread with the most to do has to do.
 
-    most_rows: row tiles that a task may have. All splits are looked at that give each thread about one to four tasks.
+    most_rows: row tiles that a task may have. fetch: what an element of B takes to come, which each task fetches anew. All splits
+    are looked at that give each thread about one to four tasks.
     """
     rows, columns = ceil(product.m / tile.rows), ceil(product.n / tile.columns)
     best: tuple[float, float, int, int] | None = None
@@ -162,7 +175,7 @@ def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes
             panels = ceil(columns / min(max(many, 1), columns))
             tasks = ceil(rows / row_tiles) * ceil(columns / panels) * product.batch
             task = _cycles(product, tile, row_tiles, panels, lanes, latency, STEP if packed or product.in_place else DIRECT_STEP)
-            task += packed * PACKING * tile.vectors * panels
+            task += packed * PACKING * tile.vectors * panels + fetch * min(panels * tile.columns, product.n)
             work = ceil(tasks / threads) * task
             coarse = 1 / min(tasks, threads * TASKS) if threads > 1 else tasks
             if best is None or (work, coarse) < best[:2]:

@@ -15,6 +15,7 @@ from tilewright.codegen.machine import MACHINES, machine_of, register_tiles
 from tilewright.codegen.target import Target
 
 AVX512 = "llvm -mcpu=skylake-avx512"
+AVX2 = "llvm -mcpu=znver3"
 TARGETS = [AVX512, "llvm -mcpu=haswell", "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"]
 FUSED = re.compile(r"v?fn?m(add|la)\w*\s")
 ELSEWHERE = re.compile(r"v?(broadcastss|movaps|movups)\s+[^,]*\(.*\), %[yz]mm|prefetcht0|ld1r|ldp\s+[qs]|ldu?r\s+[qs]|prfm")
@@ -119,6 +120,14 @@ def test_what_is_small_runs_on_one_thread_and_what_is_deep_in_blocks():
     assert plan(Product(512, 512, 512, stride=512), machine).parallel
     deep = plan(Product(512, 512, 100_000, stride=512), machine)
     assert 0 < deep.depth * deep.tile.columns * 4 <= machine.l2 // 2
+
+
+def test_a_matrix_that_no_cache_keeps_is_read_by_few_tasks():
+    machine = replace(machine_of(Target.parse(AVX2)), cores=2, l2=1 << 19, l3=1 << 25)
+    for m, k, n in ((64, 768, 4097), (64, 768, 32000), (128, 768, 50257), (256, 4099, 4096), (8, 4096, 4096), (100, 1000, 5003)):
+        for kept in (True, False):
+            chosen = plan(Product(m, n, k, in_place=kept, stride=n), machine)
+            assert chosen.row_tiles * chosen.tile.rows >= m, f"{m} x {k} x {n}: each task fetches it anew, {chosen}"
 
 
 def test_panels_that_share_places_in_the_cache_are_packed_sooner():
