@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -77,14 +78,18 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An uninitialised array that begins at a multiple of ALIGNMENT; its memory is there even where it has no elements."""
-    size = prod(shape) * dtype.itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % ALIGNMENT
-    return memory[begin : begin + size].view(dtype).reshape(shape)
+    return _aligned(np.empty, shape, dtype)
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of zeros that begins at a multiple of ALIGNMENT."""
-    data = aligned_empty(shape, dtype)
-    data[...] = 0
-    return data
+    """An array of zeros that begins at a multiple of ALIGNMENT. Of large ones, no page has been touched yet."""
+    return _aligned(np.zeros, shape, dtype)
+
+
+def _aligned(
+    make: Callable[[int, type[np.uint8]], NDArray[np.uint8]], shape: tuple[int, ...], dtype: np.dtype[Any],
+) -> NDArray[Any]:
+    size = prod(shape) * dtype.itemsize
+    memory = make(size + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    return memory[begin : begin + size].view(dtype).reshape(shape)
