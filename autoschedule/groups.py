@@ -23,8 +23,9 @@ from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import IterVar
 from ..schedule import Schedule
-from ..te.operation import Operation
+from ..te.operation import Operation, extent_of
 from ..te.rewrite import inline
+from ..te.shape import same_extent
 from .estimate import Estimate
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
@@ -135,10 +136,13 @@ class _Cutter:
         pieces: list[Piece] = []
         tried: set[Operation] = set()
         for op in reversed(self.order) if self.fusion is not APART else ():
-            chain = self.fusion.chain(op) if self._is_untagged(op) and op not in tried and not self._is_head(op) else None
+            if not self._is_untagged(op) or op in tried or self._is_head(op):
+                continue
+            beside = self._beside(op)
+            chain = self.fusion.chain(op, beside)
             if chain is None:
                 continue
-            members = {op}
+            members = {op, *beside}
             for producer in self._before(members):
                 readers = self.readers[producer]
                 if (self._is_untagged(producer) and producer not in self.outputs and members.issuperset(readers)
@@ -148,8 +152,28 @@ class _Cutter:
                 self.claimed.update(members)
                 pieces.append(Piece(CHAIN, op, op, parts=chain.stored, inlined=chain.inlined, tiles=chain.ways()))
             else:
-                tried |= members
+                tried |= members.difference(beside)
         return pieces
+
+    def _beside(self, op: Operation) -> tuple[Operation, ...]:
+        """Those that alone read, with `op`, something that may become a part of its chain: of the same axes, and none computed from
+        another."""
+        beside: dict[Operation, None] = {}
+        for producer in dict.fromkeys(tensor.op for tensor in op.input_tensors):
+            readers = [reader for reader in self.readers[producer] if reader is not op]
+            if producer.values and producer not in self.outputs and self._is_untagged(producer) and all(
+                    self._is_untagged(each) and not self._is_head(each) and self._is_result_like(each, op) for each in readers):
+                beside.update(dict.fromkeys(readers))
+        stages = [self.s[each] for each in (op, *beside)]
+        if any(one.reads(other) for one in stages for other in stages if one is not other):
+            return ()
+        return tuple(beside)
+
+    def _is_result_like(self, one: Operation, other: Operation) -> bool:
+        """Whether two operations have as many elements along each axis, of one size."""
+        return (len(one.axis) == len(other.axis) and one.num_outputs == 1 and is_plain(one) and is_plain(other)
+                and one.output(0).dtype.bits == other.output(0).dtype.bits
+                and all(same_extent(extent_of(a), extent_of(b)) for a, b in zip(one.axis, other.axis, strict=True)))
 
     def _is_untagged(self, op: Operation) -> bool:
         """Whether no rule of its own has it."""
@@ -163,7 +187,7 @@ class _Cutter:
     def _is_tail(self, op: Operation) -> bool:
         """Whether it follows a reduction, element by element."""
         return op.reduction is None and any(
-            tensor.op.reduction is not None and self.readers[tensor.op] == [op] and self.fusion.chain(tensor.op) is None
+            tensor.op.reduction is not None and self.readers[tensor.op] == [op] and self.fusion.chain(tensor.op, ()) is None
             and follows(op, tensor.op, (tensor.op,), some=False)
             for tensor in op.input_tensors)
 

@@ -26,7 +26,7 @@ class Tile:
     axis from which on its rows are one piece. near: the parts that are computed for each vector of the output, `rows` rows of
     which are then computed together. rolled: how many rows along the axis `along` are computed in each step through a tile, where
     `rings` are the parts of which a step uses what the last ones computed; 0 for one step. at_root: whether each stage is computed
-    by itself. estimate: of its time."""
+    by itself. beside: the parts that are results like the output, computed with it. estimate: of its time."""
 
     sizes: tuple[int, ...]
     flat: Mapping[Operation, int]
@@ -36,6 +36,7 @@ class Tile:
     along: int = 0
     rings: tuple[Operation, ...] = ()
     at_root: bool = False
+    beside: tuple[Operation, ...] = ()
     estimate: Estimate | None = None
 
     def __str__(self) -> str:
@@ -94,13 +95,15 @@ class Fusion:
     of the reader at which it reads the producer, where that is computed within the reader's loops over them, or None.
     cheap(reduction): whether another reader rather computes it once more than to load it.
     again(readers, producer): whether reductions, given by their expressions and axes, compute each element of the producer
-    wherever they read it. chain: what may be computed tile by tile with an operation, None where that is nothing."""
+    wherever they read it. chain(output, beside): what may be computed tile by tile with an operation and others that are results
+    beside it, None where that is nothing."""
 
     shared: Callable[[Operation, Operation], frozenset[IterVar] | None]
     cheap: Callable[[Operation], bool]
     again: Callable[[Iterable[tuple[Expr, Sequence[IterVar]]], Operation], bool]
-    chain: Callable[[Operation], Chain | None]
+    chain: Callable[[Operation, tuple[Operation, ...]], Chain | None]
 
 
-APART = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False, lambda output: None)
+APART = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False,
+               lambda output, beside: None)
 """Everything is computed apart."""

@@ -60,7 +60,11 @@ def _tile_by_tile(group: Group, tile: Tile) -> None:
     s, stage = group.s, group.s[group.output]
     blocks, vector = _output(group, stage, tile)
     rolls = tile.rolled > 0
-    for part in group.parts:
+    for part in tile.beside:
+        _output(group, s[part], tile)
+        if blocks is not None:
+            s[part].compute_with(stage, blocks)
+    for part in (part for part in group.parts if part not in tile.beside):
         own = s[part]
         if part in tile.near:
             own.compute_at(stage, vector)

@@ -43,6 +43,7 @@ class Nests:
     """Of a chain, by its members, from the output on. flat: the first of the output's axes that are one piece."""
 
     output: Operation
+    beside: tuple[Operation, ...]
     members: dict[Operation, Member]
     flat: int
     machine: Machine
@@ -91,7 +92,7 @@ class Nests:
             else:
                 lengths.append(max(ceil(side.length(cut)), 1))
         shapes = {op: tuple(max(ceil(side.kept(cut)), 1) for side in each.sides) for op, each in self.members.items()
-                  if each.is_stored and op is not self.output}
+                  if each.is_stored and op is not self.output and op not in self.beside}
         near = tile.near if member.op is self.output else ()
         return self._rows(member, tile, lengths, {op: _again(self.members[op], self.flat, tile.rows) for op in near}, shapes)
 

@@ -84,28 +84,31 @@ def is_window(op: Operation) -> bool:
     return streams and all(axis in sliding or count <= MOST_MIXED for axis, count in zip(op.reduce_axis, taps, strict=True))
 
 
-def chain_of(output: Operation, machine: Machine) -> Chain | None:
-    """The chain that ends with an operation, of which it is all so far; None where that is no stage of one."""
+def chain_of(output: Operation, beside: tuple[Operation, ...], machine: Machine) -> Chain | None:
+    """The chain that ends with an operation, and others beside it, of which they are all so far; None where that is no stage of
+    one."""
     if not output.axis or not (is_plain(output) or is_window(output)) or any(constant_extent(axis) == 0 for axis in output.axis):
         return None
-    return Chain(output, machine)
+    return Chain(output, beside, machine)
 
 
 class Chain:
     """See above. `take` asks for each producer whether it joins."""
 
-    def __init__(self, output: Operation, machine: Machine) -> None:
+    def __init__(self, output: Operation, beside: tuple[Operation, ...], machine: Machine) -> None:
+        self.beside = beside
         self.output, self.machine, self.analyzer = output, machine, Analyzer()
         self.extents = [constant_extent(axis) or ASSUMED for axis in output.axis]
         self.bits = output.output(0).dtype.bits
         self.flat = self._first_flat()
         sides = tuple(Side(at, 1, 0, extent) for at, extent in enumerate(self.extents))
         self.members = {output: Member(output, sides, True, 1, frozenset(), cycles_of(output), machine.lanes(self.bits))}
-        self.in_place = {output}
+        self.members.update((op, Member(op, sides, True, 1, frozenset(), cycles_of(op), machine.lanes(self.bits))) for op in beside)
+        self.in_place = {output, *beside}
         """Stages that are stored for the output alone, each element for the one at its place: these stay in registers."""
         self.around = _bytes_before(output) / machine.vector_bytes
         """Vectors of all that it is made of, which go through the caches one after the other where stages are apart."""
-        self.weight = weight(output)
+        self.weight = sum(map(weight, (output, *beside)))
         self.is_stencil = False
         """Whether a stage is read around each place, and stored, or inlined although it is not trivial."""
         self.moving: frozenset[int] = frozenset()
@@ -160,19 +163,19 @@ class Chain:
         rolled += [replace(cut, rolled=rows) for cut in rolled[:1] for rows in OTHER_ROLLED if self._rolls(cut.along, rows)]
         tiles = [self._tile(*way) for way in (*whole, *other, *apart, *((cut, (), 1) for cut in rolled))]
         tiles.append(replace(self._tile(self._rows(), (), 0), at_root=True))
-        nests = Nests(self.output, self.members, self.flat, self.machine)
+        nests = Nests(self.output, self.beside, self.members, self.flat, self.machine)
         found = {(tile.sizes, tile.near, tile.rows, tile.rolled, tile.at_root): tile for tile in tiles}
         timed = [replace(tile, estimate=nests.estimate(tile)) for tile in found.values()]
         return tuple(sorted(timed, key=lambda tile: tile.estimate.seconds if tile.estimate is not None else 0.0))
 
     def _tile(self, cut: Cut, near: tuple[Operation, ...], rows: int) -> Tile:
         sizes = cut.sizes
-        if near and len(near) == len(self.stored):
+        if near and len(near) == len(self.stored) - len(self.beside):
             sizes = tuple(1 if at < self.flat - 1 else rows if at < self.flat else extent for at, extent in enumerate(self.extents))
         flat = {op: next(at for at, side in enumerate(self.members[op].sides) if side.axis >= self.flat or at == len(op.axis) - 1)
                 for op in (self.output, *self.stored)}
         rings = tuple(op for op in self.stored if self.members[op].turns(cut))
-        return Tile(sizes, flat, near, rows, cut.rolled, cut.along, rings)
+        return Tile(sizes, flat, near, rows, cut.rolled, cut.along, rings, beside=self.beside)
 
     def _rows(self) -> Cut:
         """Rows by themselves."""

@@ -263,3 +263,54 @@ def test_windows_slide_over_what_they_read() -> None:
     whole = te.compute((64,), lambda j: te.sum(A[rows, j], axis=rows), name="whole")
     product = te.compute((64, 66), lambda i, j: te.sum(W[three, i] * A[three, j], axis=three), name="product")
     assert [is_window(tensor.op) for tensor in (sliding, whole, product)] == [True, False, False]
+
+
+def two_results(rows: int, columns: int) -> tuple[Any, Any, list[Any]]:
+    """A stage, and two that read it around each place."""
+    A = te.placeholder((rows, columns), name="A")
+    cross = te.compute((rows - 2, columns - 2), lambda i, j: (A[i, j] + A[i + 1, j + 1] * 2 + A[i + 2, j + 2]) * (
+        A[i, j + 2] - A[i + 2, j]), name="cross")
+    shape = rows - 4, columns - 4
+    less = te.compute(shape, lambda i, j: cross[i, j] + cross[i + 2, j + 2] - cross[i + 1, j + 1], name="less")
+    times = te.compute(shape, lambda i, j: cross[i, j + 2] * cross[i + 2, j], name="times")
+    return A, cross, [less, times]
+
+
+def test_two_results_of_one_stage_are_a_chain_that_computes_it_for_both(small: None) -> None:
+    A, cross, results = two_results(200, 300)
+    s = tw.autoschedule.schedule(results)
+    assert sorted(stage.attach_type for stage in map(s.__getitem__, results)) == ["root", "with"] and s[cross].attach_type == "at"
+    assert [row.rule for row in s.plan] == ["chain"]
+    same_bits([A], results)
+    third = te.compute((196, 296), lambda i, j: results[0][i, j] + results[1][i, j], name="third")
+    same_bits([A], [*results, third])
+
+
+@pytest.mark.parametrize("shape", [(37, 67), (6, 6), (5, 40)])
+def test_every_way_to_cut_a_chain_of_two_results_keeps_their_bits(small: None, shape: tuple[int, int]) -> None:
+    A, _, results = two_results(*shape)
+    image = np.random.default_rng(2).random(shape, dtype="float32")
+
+    def run(s: Any) -> list[np.ndarray[Any, Any]]:
+        found = [_empty(tensor) for tensor in results]
+        tw.build(s, [A, *results])(image, *found)
+        return found
+
+    def taking(way: int) -> Callable[[str, Sequence[Any]], int]:
+        return lambda _, candidates: min(way, len(candidates) - 1)
+
+    expected = run(te.create_schedule([tensor.op for tensor in results]))
+    for way in (0, 3, 7):
+        s = scheduler.schedule(results, exact=True, chooser=taking(way))
+        assert s.is_exact
+        for one, other in zip(run(s), expected, strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+def test_results_of_which_one_reads_the_other_are_no_pair(small: None) -> None:
+    A = te.placeholder((40, 70), name="A")
+    B = te.compute((38, 70), lambda i, j: A[i, j] * A[i + 1, j] + A[i + 2, j], name="B")
+    C = te.compute((36, 68), lambda i, j: B[i, j] + B[i + 2, j + 2], name="C")
+    D = te.compute((36, 68), lambda i, j: B[i + 1, j + 1] - C[i, j], name="D")
+    assert all(not tile.beside for piece in of_chains(C, D) for tile in piece.tiles)
+    same_bits([A], [C, D])
