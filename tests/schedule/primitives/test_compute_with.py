@@ -34,7 +34,7 @@ def sums(rows: int = 5, depth: int = 7) -> tuple[Any, Any, Any]:
 
 
 def test_the_loops_after_it() -> None:
-    A, B, C = sums(64, 32)
+    _, B, C = sums(64, 32)
     s = te.create_schedule([B.op, C.op])
     s[C].compute_with(s[B], B.op.reduce_axis[0])
     assert (s[C].attach_type, s[C].attach_stage, s[C].attach_axis) == ("with", s[B], B.op.reduce_axis[0])
