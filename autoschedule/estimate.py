@@ -25,16 +25,20 @@ as that with the most tasks; and the fork. An estimate says what its time goes t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
+from typing import TypeAlias
 
 from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
 from ..ir.cached import cached_property
 from ..ir.expr import Var
 
-__all__ = ["ASSUMED", "Body", "Estimate", "Lines", "Nest", "estimate"]
+__all__ = ["ASSUMED", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest"]
+
+Parts: TypeAlias = tuple[tuple[str, float], ...]
+"""Seconds, each by what they are spent on."""
 
 PAGE = 4096
 """Bytes of which the processor remembers where they are."""
@@ -44,12 +48,18 @@ LOOP, LEAVE = 2, 4
 """Instructions of a loop's own in each iteration, and cycles at its end."""
 
 
-@dataclass(frozen=True)
 class Estimate:
     """parts: seconds by what they are spent on ("fma throughput", "latency of the sum", "L2 bandwidth", "memory bandwidth",
-    "fork-join" ...). An estimate for a processor with other units has other names, and the same form."""
+    "fork-join" ...), or what finds them, asked where somebody wants to know. An estimate for a processor with other units has other
+    names, and the same form. least: seconds that it takes at least, known at once."""
 
-    parts: tuple[tuple[str, float], ...]
+    def __init__(self, parts: Parts | Callable[[], Parts], least: float = 0.0) -> None:
+        self._parts, self.least = parts, least
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Seconds by what they are spent on."""
+        return self._parts() if callable(self._parts) else self._parts
 
     @cached_property
     def seconds(self) -> float:
@@ -60,6 +70,21 @@ class Estimate:
     def binds(self) -> str:
         """What takes the largest part; empty where there is nothing to do."""
         return max(self.parts, key=lambda part: part[1], default=("", 0.0))[0]
+
+    def __repr__(self) -> str:
+        return f"Estimate({self.parts!r})"
+
+
+def soonest(times: Sequence[Estimate], alike: float = 1.0) -> int:
+    """The place of the least of some estimates, the first of those that are no more than `alike` times as much. Those that take
+    longer in any case are not asked further."""
+    asked: dict[int, float] = {}
+    for at in sorted(range(len(times)), key=lambda at: times[at].least):
+        if times[at].least > alike * min(asked.values(), default=inf):
+            break
+        asked[at] = times[at].seconds
+    most = alike * min(asked.values())
+    return min(at for at, seconds in asked.items() if seconds <= most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,28 +142,47 @@ class Lines:
 def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estimate:
     """The time of a nest, of data that stay where they fit when it runs again and again. lines: who estimates several nests of
     the same accesses hands in one dictionary, so that each is looked at once."""
-    sizes = _Sizes(Lines() if lines is None else lines, machine)
-    warm = sizes.of_run(nest).held
-    total: dict[str, float] = {}
-    for part in _pieces(nest):
-        tasks = _tasks(part)
-        threads = min(machine.cores, tasks)
+    pieces = list(_pieces(nest))
+    second, least = machine.clock * 1e9, 0.0
+    cores: list[dict[str, float]] = []
+    for part in pieces:
         core: dict[str, float] = {}
         _add_core(part, 1.0, machine, core)
-        transfers = _transfers(part, machine, sizes, warm, threads)
-        known = machine.pages * PAGE
-        if sizes.of_run(nest).pages > known:
-            transfers["pages"] = _pages_crossing(part, known, sizes) / PAGE * machine.page_miss
-        share = ceil(tasks / threads) / max(tasks, 1)
-        moving = core.pop(MOVING, 0.0)
-        if sum(core.values()) < moving + sum(transfers.values()):
-            core = {"loads": moving, **transfers}
-        for name, cycles in core.items():
-            total[name] = total.get(name, 0.0) + cycles * share
-        if threads > 1:
-            total["fork-join"] = total.get("fork-join", 0.0) + machine.fork
-    second = machine.clock * 1e9
-    return Estimate(tuple((name, cycles / second) for name, cycles in total.items() if cycles))
+        cores.append(core)
+        moving = core.get(MOVING, 0.0)
+        threads, share = _share(part, machine)
+        least += max(sum(core.values()) - moving, moving) * share + (machine.fork if threads > 1 else 0.0)
+
+    def parts() -> Parts:
+        sizes = _Sizes(Lines() if lines is None else lines, machine)
+        run, known = sizes.of_run(nest), machine.pages * PAGE
+        total: dict[str, float] = {}
+        for part, core in zip(pieces, cores, strict=True):
+            threads, share = _share(part, machine)
+            transfers = _transfers(part, machine, sizes, run.held, threads)
+            if run.pages > known:
+                transfers["pages"] = _pages_crossing(part, known, sizes) / PAGE * machine.page_miss
+            for name, cycles in _bound_by(core, transfers).items():
+                total[name] = total.get(name, 0.0) + cycles * share
+            if threads > 1:
+                total["fork-join"] = total.get("fork-join", 0.0) + machine.fork
+        return tuple((name, cycles / second) for name, cycles in total.items() if cycles)
+
+    return Estimate(parts, least / second)
+
+
+def _share(part: Nest, machine: Machine) -> tuple[int, float]:
+    """How many threads share a piece, and the part of it that the one with the most tasks has."""
+    tasks = _tasks(part)
+    threads = max(min(machine.cores, tasks), 1)
+    return threads, ceil(tasks / threads) / max(tasks, 1)
+
+
+def _bound_by(core: Mapping[str, float], transfers: Mapping[str, float]) -> Mapping[str, float]:
+    """The cycles of a piece by what they are spent on: those of its bodies, or of what is moved for them."""
+    bodies = {name: cycles for name, cycles in core.items() if name != MOVING}
+    moving = core.get(MOVING, 0.0)
+    return {"loads": moving, **transfers} if sum(bodies.values()) < moving + sum(transfers.values()) else bodies
 
 
 def _pieces(nest: Nest) -> Iterable[Nest]:

@@ -17,7 +17,7 @@ from typing import overload
 
 from ..codegen.machine import Machine
 from ..te.operation import Operation
-from .estimate import Estimate
+from .estimate import Estimate, soonest
 
 __all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text", "time_text"]
 
@@ -73,9 +73,8 @@ ALIKE = 1.02
 
 def cheapest(_: str, candidates: Sequence[Candidate]) -> int:
     """The chooser of rules: the least estimate, the first of those that are about equal; the first where some have none."""
-    times = [candidate.estimate.seconds for candidate in candidates if candidate.estimate is not None]
-    most = min(times, default=0.0) * ALIKE
-    return next(at for at, seconds in enumerate(times) if seconds <= most) if len(times) == len(candidates) else 0
+    times = [candidate.estimate for candidate in candidates if candidate.estimate is not None]
+    return soonest(times, ALIKE) if len(times) == len(candidates) else 0
 
 
 @dataclass(frozen=True)

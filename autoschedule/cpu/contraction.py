@@ -18,13 +18,13 @@ from functools import partial
 from itertools import count, takewhile
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.factors import factors
 from ...te.operation import Operation
-from ..estimate import Estimate, Lines, estimate
+from ..estimate import Estimate, Lines, estimate, soonest
 from ..forms import form_of
 from ..operations import axes_in, contiguous, fixed_extent, is_known, loads_of
 from ..plan import Candidate
@@ -50,6 +50,9 @@ MOST_CHANGED = 1
 DOUBT = 0.4
 """By how much of their time sums of any form come out slower than estimated, as measured for contractions whose tiles have rows of
 several axes."""
+
+
+_Timed: TypeAlias = tuple[Estimate, Contraction, Plan]
 
 
 def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: factor) -> Contraction | None:
@@ -121,12 +124,12 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
     """The plans of every narrowing, a tile each, and those that differ from the best of these, all with their times, that of the
     least first. digits: of the axes of the result that the anchor has two of each for, by their places."""
     anchor, machine, lines = group.anchor, group.machine, Lines()
-    tiles: list[tuple[Estimate, Contraction, Plan]] = []
+    tiles: list[_Timed] = []
     others: dict[tuple[Contraction, RegisterTile], list[Plan]] = {}
     elements: dict[Contraction, Elements] = {}
     form, numbers = tuple(form_of(op.values[0], op.axis) for op in (anchor, *group.heads)), count()
 
-    def timed(each: Contraction, way: Plan) -> tuple[Estimate, Contraction, Plan]:
+    def timed(each: Contraction, way: Plan) -> _Timed:
         def times() -> list[Estimate]:
             if each not in elements:
                 elements[each] = Elements.of(each, anchor)
@@ -145,10 +148,18 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
             elif way.packed:
                 others[each, way.tile] = []
                 tiles.append(timed(each, way))
-    tiles.sort(key=lambda row: row[0].seconds)
+    tiles = _soonest_first(tiles)
     changed = [timed(each, way) for _, each, tile in tiles[:MOST_CHANGED] for way in others[each, tile.tile]]
     return [Candidate(_description(each, way), partial(_apply, group, each, way, digits), time)
-            for time, each, way in sorted((*tiles, *changed), key=lambda row: row[0].seconds)]
+            for time, each, way in _soonest_first([*tiles, *changed])]
+
+
+def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
+    """What takes least at the head of the others, those by what they take at least."""
+    if not rows:
+        return []
+    first = soonest([time for time, *_ in rows])
+    return [rows[first], *sorted((*rows[:first], *rows[first + 1:]), key=lambda row: row[0].least)]
 
 
 def _least(whole: Contraction, machine: Machine) -> Estimate:
@@ -160,7 +171,7 @@ def _least(whole: Contraction, machine: Machine) -> Estimate:
 
 def _doubted(time: Estimate) -> Estimate:
     """The time of sums beside that of products of matrices, whose loops come out as they are estimated more often."""
-    return Estimate((*time.parts, ("what is not foreseen", DOUBT * time.seconds)))
+    return Estimate(lambda: (*time.parts, ("what is not foreseen", DOUBT * time.seconds)), (1 + DOUBT) * time.least)
 
 
 def _description(found: Contraction, way: Plan) -> str:

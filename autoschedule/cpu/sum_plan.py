@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, log2, prod
 from typing import TypeAlias
 
@@ -141,10 +142,17 @@ def best_plan(
 def plans(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
     movable: Collection[Tensor] = (),
-) -> list[SumPlan]:
+) -> Sequence[SumPlan]:
     """All of them, of those with the given lane where there is one."""
+    return _all_plans(terms, machine, lane, tuple(vectors), frozenset(movable))
+
+
+@lru_cache(maxsize=4)  # who weighs them against something else asks again to choose
+def _all_plans(
+    terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None, vectors: tuple[int, ...], movable: frozenset[Tensor],
+) -> tuple[SumPlan, ...]:
     lanes = [lane] if lane is not None else [*_data_lanes(terms, movable), *_reduce_lanes(terms)]
-    return [plan for axes in lanes for plan in _plans(terms, machine, axes, vectors, movable)]
+    return tuple(plan for axes in lanes for plan in _plans(terms, machine, axes, vectors, movable))
 
 
 def _plans(
@@ -156,24 +164,28 @@ def _plans(
     count = terms.depth * terms.results
     if len(lane) > 1:
         vectors = [ceil(prod(terms.extents[axis] for axis in lane) / lanes)]
+    widths = {many: _steps_of_lanes(terms, machine, lane, many) for many in vectors}
     for rows in _tiles(_rows(terms, lane), room):
-        taken = prod(size for _, size in rows)
+        taken, shares = prod([size for _, size in rows]), _shares_of_rows(terms, rows)
+        along, once = _step(work, rows)
         for many in vectors:
             if taken * many <= room:
-                step = _step(work, many, rows)
+                step = along * many + once
                 if step <= MOST_OPERATORS or taken * many == 1:
-                    packed, more = packs(reads, machine, many * lanes, rows, _steps(terms, machine, lane, many, rows), terms.depth,
-                                         count) if reads else ((), 0.0)
-                    yield SumPlan(lane, many, rows, _cost(terms, machine, lane, many, rows, step) + more, packed)
+                    steps = prod(shares, start=widths[many])
+                    packed, more = packs(reads, machine, many * lanes, rows, steps, terms.depth, count) if reads else ((), 0.0)
+                    yield SumPlan(lane, many, rows, _cost(terms, machine, lane, many, rows, step, steps) + more, packed)
 
 
 def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
     """Operations on vectors for each term, one result at a time; lane: () for one element at a time."""
-    return _cost(terms, machine, lane, vectors, (), _step(_work(terms, machine, lane), vectors, ()))
+    along, once = _step(_work(terms, machine, lane), ())
+    return _cost(terms, machine, lane, vectors, (), along * vectors + once, _steps_of_lanes(terms, machine, lane, vectors))
 
 
 def _cost(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int, rows: Sequence[tuple[IterVar, int]], step: float,
+    steps: float,
 ) -> float:
     reduced = bool(lane) and lane[0].kind == "reduce"
     across = (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / terms.depth if reduced else 0
@@ -181,20 +193,20 @@ def _cost(
     if lane and not reduced and lane[-1] is not terms.axis[-1]:
         each = SCATTERED if terms.results * terms.bits // 8 <= machine.l2 else SCATTERED_FAR
         apart = each / terms.depth / dict(rows).get(terms.axis[-1], 1)
-    return _steps(terms, machine, lane, vectors, rows) * max(step, machine.accumulators) + across + apart
+    return steps * max(step, machine.accumulators) + across + apart
 
 
-def _steps(
-    terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int, rows: Sequence[tuple[IterVar, int]],
-) -> float:
-    """How many steps are made for each term: fewer than one, the more results a step computes at once."""
+def _steps_of_lanes(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
+    """How many steps are made for each term along the lanes: fewer than one, the more results a step computes at once."""
     width = vectors * machine.lanes(terms.bits) if lane else 1
     length = prod([terms.extents[axis] for axis in lane])
-    steps = ceil(length / width) / length
-    for axis, size in rows:
-        extent = terms.extents[axis]
-        steps *= ceil(extent / size) / extent * (1 if size == extent else CUT)
-    return steps
+    return ceil(length / width) / length
+
+
+def _shares_of_rows(terms: Terms, rows: Sequence[tuple[IterVar, int]]) -> list[float]:
+    """The same along each of the rows of a tile."""
+    extents = terms.extents
+    return [ceil(extents[axis] / size) / extents[axis] * (1 if size == extents[axis] else CUT) for axis, size in rows]
 
 
 _Work: TypeAlias = Mapping[tuple[frozenset[IterVar], bool], float]
@@ -212,10 +224,18 @@ def _work(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], reads: Sequ
     return work
 
 
-def _step(work: _Work, vectors: int, rows: Sequence[tuple[IterVar, int]]) -> float:
-    """Operations of one step: a term of each result of the tile, in each of its vectors."""
-    return sum([count * prod([size for axis, size in rows if axis in axes], start=vectors if along else 1)
-                for (axes, along), count in work.items()])
+def _step(work: _Work, rows: Sequence[tuple[IterVar, int]]) -> tuple[float, float]:
+    """Operations of one step, a term of each result of the tile: for each of its vectors, and once for all of them."""
+    along = once = 0.0
+    for (axes, vectors), count in work.items():
+        for axis, size in rows:
+            if axis in axes:
+                count *= size
+        if vectors:
+            along += count
+        else:
+            once += count
+    return along, once
 
 
 def gathers(load: ProducerLoad, lane: Sequence[IterVar], lanes: int) -> bool:

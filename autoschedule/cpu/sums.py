@@ -28,7 +28,7 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..estimate import Estimate, Lines, estimate
+from ..estimate import Estimate, Lines, estimate, soonest
 from ..forms import form_of
 from ..operations import axes_in, inlined_into, loads_of
 from ..plan import Candidate
@@ -85,7 +85,8 @@ def time_of_sums(group: Group) -> Estimate | None:
     if terms is None or not found:
         return None
     found.sort(key=lambda plan: plan.cost)
-    return min(_estimates(group, terms, found[:MOST_ASKED]), key=lambda time: time.seconds)
+    times = _estimates(group, terms, found[:MOST_ASKED])
+    return times[soonest(times)]
 
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
@@ -170,8 +171,8 @@ def _plans(group: Group, terms: Terms) -> list[SumPlan]:
     if any(constant_extent(axis) == 0 for axis in (*terms.axis, *terms.reduce_axis)):
         return []
     if group.parts:
-        return plans(terms, group.machine, terms.axis[-1:], (1,))
-    return plans(terms, group.machine, movable=_movable(group))
+        return list(plans(terms, group.machine, terms.axis[-1:], (1,)))
+    return list(plans(terms, group.machine, movable=_movable(group)))
 
 
 def _movable(group: Group) -> set[Tensor]:

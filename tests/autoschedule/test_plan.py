@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.autoschedule import scheduler
+from tilewright.autoschedule import Estimate, scheduler
+from tilewright.autoschedule.estimate import soonest
 from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.plan import Candidate, cheapest, time_text
 from tilewright.autoschedule.registry import registered
@@ -198,3 +199,18 @@ def test_rules_are_listed_a_line_each() -> None:
 
 def test_times_have_a_unit_that_suits_them() -> None:
     assert [time_text(seconds) for seconds in (None, 2.5, 0.0012, 3.4e-6, 0.0)] == ["", "2.5 s", "1.2 ms", "3.4 us", "0 us"]
+
+
+def test_estimates_that_take_longer_in_any_case_are_not_asked_for() -> None:
+    asked: list[str] = []
+
+    def later(name: str, least: float, seconds: float) -> Estimate:
+        def parts() -> tuple[tuple[str, float], ...]:
+            asked.append(name)
+            return (("loads", seconds),)
+        return Estimate(parts, least)
+
+    times = [later("long", 5.0, 6.0), later("alike", 1.9, 2.01), later("least", 1.0, 2.0), later("near", 2.0, 2.5)]
+    assert soonest(times) == 2 and asked == ["least", "alike", "near"]
+    assert soonest(times, alike=1.02) == 1 and times[0].least == 5.0 and "long" not in asked
+    assert times[0].seconds == 6.0 and times[0].binds == "loads"
