@@ -35,6 +35,19 @@ def test_names_do_not_count_and_all_else_does() -> None:
     assert of(te.compute((n,), lambda i: X[i] + 1.0)) != of(te.compute(Y.shape, lambda i: Y[i] + 1.0)), "symbols are themselves"
 
 
+def test_where_a_read_begins_does_not_count_and_how_far_reads_lie_apart_does() -> None:
+    A, k = te.placeholder((64, 64), name="A"), te.reduce_axis((0, 3), "k")
+
+    def window(*offsets: int) -> Any:
+        return of(te.compute((9, 31), lambda i, j: te.sum(sum(A[i, j + k + offset] for offset in offsets), axis=k)))
+
+    assert window(0, 1) == window(4, 5) and window(0) == window(7)
+    assert window(0, 1) != window(0, 2) and window(0, 0) != window(0, 1) and window(0, 1) != window(1, 0)
+    assert of(te.compute((9, 31), lambda i, j: A[i, j])) != of(te.compute((9, 31), lambda i, j: A[i, j + 1])), "the axis itself"
+    assert of(te.compute((9, 31), lambda i, j: A[i, j * 2])) != of(te.compute((9, 31), lambda i, j: A[i, j])), "another step"
+    assert of(te.compute((9,), lambda i: A[i, i // 2])) != of(te.compute((9,), lambda i: A[i, i // 3])), "more than sums"
+
+
 def largest(name: str) -> Any:
     return product(te.placeholder((96, 97), name="A"), te.placeholder((97, 96), name="B"), 96, 96, 97, name, te.max)
 
