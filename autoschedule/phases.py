@@ -9,6 +9,7 @@ for every target, wherever it takes terms away: nothing takes less time than no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 
 from ..ir.analysis.linear import linear, terms
@@ -19,9 +20,10 @@ from ..schedule.model.exactness import is_exact_after
 from ..schedule.model.inlined import expanded
 from ..schedule.primitives.polyphase import MOST, congruences, left_out_of
 from ..te.operation import Operation
+from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
-from .operations import depends_on, is_plain, weight
+from .operations import axes_in, depends_on, is_plain, weight
 from .reads import most_reads
 
 __all__ = ["in_phases"]
@@ -34,7 +36,7 @@ TRIVIAL = 8
 
 def in_phases(s: Schedule, exact: bool) -> None:
     """Takes such sums of a schedule that nobody has touched apart. exact: not those of which that is another order."""
-    if not any(_divisions(value) for stage in s.stages for value in stage.op.values):
+    if not any(isinstance(node, FloorMod) for stage in s.stages for value in stage.op.values for node in post_order(value)):
         return
     for op in [stage.op for stage in s.stages if stage.op.reduction is not None and stage.op.num_outputs == 1]:
         extents = [constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)]
@@ -91,15 +93,31 @@ def _own_steps(head: Stage) -> dict[int, int]:
 
 
 def _steps(stage: Stage) -> dict[int, int]:
-    """Of the data axes of a sum, by their places, in whose phases reduce axes take steps; with the number of phases."""
+    """Of the data axes of a sum, by their places, in whose phases reduce axes take steps, or places that are read are told without
+    remainders; with the number of phases."""
     value = expanded(stage)
     steps: dict[int, int] = {}
     for at, axis in enumerate(stage.op.axis):
         found = next(congruences(value, axis, stage.op.reduce_axis), None)
         step = found.modulus // gcd(found.of_axis, found.modulus) if found is not None else 1
-        if step > 1 and left_out_of(value, axis, step) is not None:
+        if step == 1 or left_out_of(value, axis, step) is None:
+            step = _period(value, axis, stage.op.reduce_axis)
+        if step > 1:
             steps[at] = step
     return steps
+
+
+def _period(value: Expr, axis: IterVar, reduced: Sequence[IterVar]) -> int:
+    """After how many values of an axis places that are read begin anew, of those that go on along a reduce axis; 1 where none do.
+    That is so of gradients of strided convolutions, w[y % 2 + 2 * k]."""
+    for load in collect_loads(value):
+        for index in load.indices:
+            for node in post_order(index) if not axes_in(index).isdisjoint(reduced) else ():
+                if isinstance(node, FloorMod) and isinstance(node.b, IntImm):
+                    left = {atom: by for atom, by in terms(linear(node.a)) if by % node.b.value}
+                    if left.keys() == {axis}:
+                        return node.b.value // gcd(left[axis], node.b.value)
+    return 1
 
 
 def _in_parts(s: Schedule, tensor: Tensor, steps: dict[int, int]) -> bool:

@@ -80,6 +80,22 @@ def test_every_axis_that_is_strided_has_phases() -> None:
     assert len(taps) == 4 and all(extents == [3, 2, 2] for extents in taps.values())
 
 
+def test_gradients_of_strided_convolutions_read_by_phases() -> None:
+    x, w, h = te.placeholder((3, 13), name="x"), te.placeholder((5, 3, 4), name="w"), te.placeholder((5, 4), name="h")
+    c, k = te.reduce_axis((0, 3), "c"), te.reduce_axis((0, 4), "k")
+    y = te.compute((5, 4), lambda f, i: te.sum(x[c, 3 * i + k] * w[f, c, k], [c, k]), name="y")
+    (g,) = te.gradient(y, [x], head=h)
+    s = tw.autoschedule.schedule(g, exact=True)
+    phases = [stage.op for stage in s.stages if stage.op.name.rpartition(".")[2] in ("phase0", "phase1", "phase2")]
+    assert s.is_exact and len(phases) == 3 and not any("%" in str(op.values[0]) for op in phases)
+    rng = np.random.default_rng(5)
+    arrays = [rng.integers(-4, 5, shape).astype(np.float32) for shape in ((5, 4), (5, 3, 4))]
+    results = [np.empty((3, 13), np.float32) for _ in range(2)]
+    for each, result in zip((s, te.create_schedule(g.op)), results, strict=True):
+        tw.build(each, [h, w, g])(*arrays, result)
+    np.testing.assert_array_equal(*results)
+
+
 def test_sums_without_conditions_of_divisibility_are_left_alone() -> None:
     x, k = te.placeholder((9, 34), name="x"), te.reduce_axis((0, 3), "k")
     strided = te.compute((9, 16), lambda i, y: te.sum(x[i, 2 * y + k], k), name="strided")
