@@ -11,7 +11,7 @@ from ..conversion import Conversion, Refused, Scope
 from ..types import Extent, array_dtype
 from .schema import Odd, Symbol, TensorMeta, TensorName
 
-__all__ = ["ROWS", "VIEWS", "Call", "Row", "aten"]
+__all__ = ["ROWS", "SYNONYMS", "VIEWS", "Call", "Row", "aten"]
 
 _WITHOUT_MEANING = {"copy", "cudnn_enabled", "device", "dtype", "generator", "implicit", "layout", "memory_format", "momentum",
                     "non_blocking", "padding_idx", "path", "pin_memory", "scale_grad_by_freq", "sorted", "sparse", "stable"}
@@ -181,6 +181,17 @@ def widest(dtypes: Sequence[str]) -> str:
 
 
 Row = Callable[[Call], "str | Sequence[str]"]
+SYNONYMS = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2", "arctanh": "atanh", "clip": "clamp", "concat": "cat", "concatenate": "cat", "divide": "div", "fix": "trunc",
+    "ger": "outer", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "linalg_matmul": "matmul",
+    "multiply": "mul", "negative": "neg", "not_equal": "ne", "special_erf": "erf", "special_erfc": "erfc", "special_exp2": "exp2",
+    "special_expit": "sigmoid", "special_expm1": "expm1", "special_log1p": "log1p", "special_logit": "logit",
+    "special_logsumexp": "logsumexp", "special_round": "round", "special_xlogy": "xlogy", "subtract": "sub",
+    "swapaxes": "transpose", "swapdims": "transpose", "true_divide": "div",
+}
+"""Operators that torch has under two names, by the second one. Exported programs have that which the user wrote."""
+
 ROWS: dict[str, Row] = {}
 """How a call of each operator becomes nodes of ours: its values, in order. In-place operators have the row of their namesakes."""
 

@@ -18,7 +18,7 @@ from ..types import TensorType
 from . import arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision
 from .aliases import Alias, Step, Storage
 from .archive import Archive
-from .call import ROWS, VIEWS, Call
+from .call import ROWS, SYNONYMS, VIEWS, Call
 from .movement import product
 from .numbers import number
 from .schema import Exported, Frame, Node, Symbol, TensorMeta, TensorName, Values, exported
@@ -302,7 +302,8 @@ def _row_name(target: str) -> tuple[str, bool]:
     name = target.removeprefix(_ATEN)
     operator, _, overload = name.partition(".")
     in_place = operator.endswith("_") and not operator.endswith("__")
-    return (f"{operator[:-1] if in_place else operator}.{overload}", in_place) if target.startswith(_ATEN) else (target, False)
+    plain = operator[:-1] if in_place else operator
+    return (f"{SYNONYMS.get(plain, plain)}.{overload}", in_place) if target.startswith(_ATEN) else (target, False)
 
 
 def _is_assertion(target: str) -> bool:
