@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from math import prod
+from math import isqrt, prod
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -198,8 +198,9 @@ class Configurator:
     ) -> None:
         """Ways to split an axis (or an extent) into `num_outputs` loops.
 
-        policy: "factors" (every factorisation of the extent), "power2" (inner extents are powers of two, up to the
-        extent), "verbose" (both), or "candidate" (those listed in `candidate`, outermost first, -1 for what is left).
+        policy: "factors" (every factorisation of the extent), "power2" (inner extents are powers of two, together up
+        to the extent), "verbose" (factors and powers of two, mixed too), or "candidate" (those listed in `candidate`,
+        outermost first, -1 for what is left).
         filter: keeps the choices for which it is true. max_factor: the greatest inner extent.
         Raises BadDefinition (TW0605).
         """
@@ -291,7 +292,8 @@ def _extent(name: str, axis: IterVar) -> int:
 
 def factors_of(extent: int) -> list[int]:
     """The factors of a number, least first."""
-    return [number for number in range(1, extent + 1) if extent % number == 0]
+    lesser = [number for number in range(1, isqrt(max(extent, 0)) + 1) if extent % number == 0]
+    return [*lesser, *(extent // number for number in reversed(lesser) if number * number != extent)]
 
 
 def _powers(extent: int) -> list[int]:
@@ -304,15 +306,14 @@ _SPLITTERS: dict[str, tuple[Callable[[int], list[int]], ...]] = {
 
 
 def split_sizes(extent: int, loops: int, policy: str, max_factor: int) -> Iterator[tuple[int, ...]]:
-    """Every way to split `extent` into `loops` by a policy, each once, with -1 for the outermost."""
-    sizes: dict[tuple[int, ...], None] = {}
-    for sizes_of in _SPLITTERS[policy]:
-        ways: list[tuple[tuple[int, ...], int]] = [((), extent)]
-        for _ in range(loops - 1):
-            ways = [((size, *inner), -(-left // size))
-                    for inner, left in ways for size in sizes_of(left) if size <= max_factor]
-        sizes.update(dict.fromkeys((-1, *inner) for inner, _ in ways))
-    return iter(sizes)
+    """Every way to split `extent` into `loops` by a policy, with -1 for the outermost. What the inner ones make together is at most
+    the extent, and divides it where they are its factors."""
+    sizes = list(dict.fromkeys(size for sizes_of in _SPLITTERS[policy] for size in sizes_of(extent) if size <= max_factor))
+    ways: list[tuple[tuple[int, ...], int]] = [((-1,), 1)]
+    for _ in range(loops - 1):
+        ways = [((-1, size, *inner), together * size) for (_, *inner), together in ways for size in sizes
+                if together * size <= max(extent, 1) and (policy != "factors" or extent % (together * size) == 0)]
+    return (way for way, _ in ways)
 
 
 _ANNOTATIONS: dict[str, Callable[[int], list[tuple[str, ...]]]] = {

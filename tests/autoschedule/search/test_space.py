@@ -33,6 +33,18 @@ def test_a_split_into_three_by_factors_is_every_factorisation() -> None:
     assert sorted(sizes) == sorted({(-1, a, b) for a in (1, 2, 4, 8) for b in (1, 2, 4, 8) if 8 % (a * b) == 0})
 
 
+@pytest.mark.parametrize(("policy", "wanted"), [("factors", 63), ("power2", 36), ("verbose", 84)])
+def test_inner_extents_together_are_at_most_the_extent(policy: str, wanted: int) -> None:
+    sizes = list(split_sizes(224, 3, policy, 224))
+    assert len(sizes) == len(set(sizes)) == wanted
+    assert all(a * b <= 224 and (policy != "factors" or 224 % (a * b) == 0) for _, a, b in sizes)
+
+
+def test_many_factors_are_found_soon() -> None:
+    # As many as there are sums of four numbers that are 25.
+    assert sum(1 for _ in split_sizes(1 << 25, 4, "factors", 1 << 25)) == 28 * 27 * 26 // 6
+
+
 def test_filters_and_max_factor_narrow_a_split() -> None:
     cfg = Configurator()
     cfg.define_split("x", 64, policy="power2", num_outputs=2, max_factor=16, filter=lambda split: split.size[-1] > 2)
