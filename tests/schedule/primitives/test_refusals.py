@@ -155,6 +155,7 @@ refused(
 refused(errors.CannotAttach, r"C reads B, so it cannot be computed before B is done \(a cycle\)",
         lambda p: p.s[p.C].compute_at(p.s[p.B], p.B.op.axis[0]))
 refused(errors.CannotAttach, "within its own loops", lambda p: p.s[p.C].compute_at(p.s[p.C], p.i))
+refused(errors.CannotComputeWith, "it is one stage", lambda p: p.s[p.C].compute_with(p.s[p.C], p.i))
 refused(errors.CannotAttach, "A is a placeholder", lambda p: p.s[p.A].compute_at(p.s[p.C], p.i))
 refused(errors.CannotAttach, "B is inlined and has no loops", lambda p: p.s[p.AA].compute_at(p.s[p.B], p.B.op.axis[0]),
         lambda p: (setattr(p, "AA", p.s.cache_read(p.A, "local", p.B)), p.s[p.B].compute_inline()))
