@@ -134,8 +134,12 @@ def draw_running(choices: Choices) -> Program:
     joined: dict[str, Callable[[Any, Any], Any]] = {
         "sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": te.max, "min": te.min,
         "decayed": lambda a, b: b - a}
-    first = te.compute((1, *others), lambda _, *rest: element(0, *rest), "first")
-    step = te.compute((count, *others), lambda t, *rest: joined[kind](state[(t - 1, *rest)], element(t, *rest)), "step")
+
+    def following(t: Any, *rest: Any) -> Any:
+        return joined[kind](state[(t - 1, *rest)], element(t, *rest))
+
+    first = te.compute((1, *others), lambda *at: element(0, *at[1:]), "first")
+    step = te.compute((count, *others), following, "step")
     found: Any = te.scan(first, step, state, [x], name="S")
     values = np.moveaxis(exactly(array, dtype), axis, 0)
     values = values[::-1] if backwards else values

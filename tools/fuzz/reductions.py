@@ -20,12 +20,18 @@ __all__ = ["draw_reduction"]
 MOST = 20_000
 """Terms of one reduction."""
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33)
+
+
+def _greater(a: Any, b: Any) -> Any:
+    return te.select(a > b, a, te.const(0, a.dtype))
+
+
 COMBINED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     "product": (lambda a, b: a * b, lambda a, b: a * b),
     "sum": (lambda a, b: a + b, lambda a, b: a + b),
     "square": (lambda a, b: (a - b) * (a - b), lambda a, b: (a - b) * (a - b)),
     "distance": (lambda a, b: te.max(a, b) - te.min(a, b), lambda a, b: np.maximum(a, b) - np.minimum(a, b)),
-    "greater": (lambda a, b: te.select(a > b, a, te.const(0, a.dtype)), lambda a, b: np.where(a > b, a, np.zeros_like(a))),
+    "greater": (_greater, lambda a, b: np.where(a > b, a, np.zeros_like(a))),
     "least": (te.min, np.minimum),
 }
 """What two reads make, in te and in numpy."""
@@ -183,7 +189,7 @@ def _reduction(draw: Draw, extents: dict[str, int], reduced: Sequence[str], valu
     if kind == "several":
         results = te.compute(shape, lambda *at: _several(IDENTITY["max"](wide))(
             (value.te(all_axes(at)), value.te(all_axes(at)), te.const(1, "int32")), axis=over), draw.name("several"))
-        lowest = np.asarray(IDENTITY["max"](wide)).astype(flat.dtype)
+        lowest: Any = np.asarray(IDENTITY["max"](wide)).astype(flat.dtype)
         return [(results[0], UFUNC["sum"].reduce(flat, -1, dtype=flat.dtype)), (results[1], np.max(flat, -1, initial=lowest)),
                 (results[2], np.full(shape, count, "int32"))]
     first, last = next(iter(extents)), reduced[-1]

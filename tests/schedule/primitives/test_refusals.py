@@ -187,6 +187,7 @@ refused(errors.BadPhases, "k is no data axis", lambda p: p.s.polyphase(p.C, p.k,
 refused(errors.BadPhases, "A is not the one tensor of a te.compute", lambda p: p.s.polyphase(p.A, p.i, 2))
 refused(errors.BadPhases, "there would be 17 phases", lambda p: p.s.polyphase(p.C, p.i, 17))
 refused(errors.BadPhases, "its loops are scheduled already", lambda p: p.s.polyphase(p.C, p.i, 2), lambda p: p.s[p.C].split(p.i, 4))
+refused(errors.BadMatrix, "it is padded to", lambda p: p.s.matricize(p.C, [p.i], [p.j], padding=(16, 0, 16)))
 refused(errors.BadCacheWrite, "a tensor is asked for", lambda p: p.s.cache_write([], "local"))
 refused(errors.BadRfactor, "a tensor is asked for", lambda p: p.s.rfactor(p.C.op, p.k))
 refused(
