@@ -31,7 +31,7 @@ COMBINED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]]
     "sum": (lambda a, b: a + b, lambda a, b: a + b),
     "square": (lambda a, b: (a - b) * (a - b), lambda a, b: (a - b) * (a - b)),
     "distance": (lambda a, b: te.max(a, b) - te.min(a, b), lambda a, b: np.maximum(a, b) - np.minimum(a, b)),
-    "greater": (_greater, lambda a, b: np.where(a > b, a, np.zeros_like(a))),
+    "greater": (_greater, lambda a, b: np.where(a > b, a, np.array(0, a.dtype))),
     "least": (te.min, np.minimum),
 }
 """What two reads make, in te and in numpy."""
