@@ -1,4 +1,4 @@
-"""20. A torch model to a C library: read what torch exports, look at it, ship it.
+"""22. A torch model to a C library: read what torch exports, look at it, ship it.
 
 `shapes.pt2` beside this file is what torch.export saved of a small network that tells stripes, checkers and discs apart:
 

@@ -1,4 +1,4 @@
-"""21. Why is this node slow? Profile a model, read its plan, overrule a choice, tune.
+"""23. Why is this node slow? Profile a model, read its plan, overrule a choice, tune.
 
 A model is one native call, but not a closed box: its kernels are known by the nodes that they are made of, each has a schedule
 that was chosen by an estimate, and both can be asked, and changed.
