@@ -31,6 +31,7 @@ from ..ir.cached import cached_property
 from ..ir.stmt import Function
 from ..runtime.shield import in_turn
 from . import names
+from .assembly import AssemblyLine
 from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
 from .host import VARIABLE, Processor, part_of, whole_processor
 from .names import nearest
@@ -50,7 +51,7 @@ class Backend:
     target may use a feature, by the name that te.target_has takes. fuses: whether sums take up products with one rounding.
     for_processors: whether the code is for a processor that LLVM describes, with its vectors, caches and assembly. rules: which
     rules choose schedules for it, "cpu" or "gpu"; empty where operations stay as they were declared. device: where the arrays of
-    its kernels lie, "cpu" or "cuda".
+    its kernels lie, "cpu" or "cuda". assembly: the machine code of a function by lines, where it can be shown beside its loops.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Backend:
     for_processors: bool = False
     rules: str = "cpu"
     device: Callable[[Target], str] = lambda target: "cpu"
+    assembly: Callable[[Function, Target], list[AssemblyLine]] | None = None
 
 
 BACKENDS = {"llvm": ".llvm.backend", "cuda": ".cuda.backend", "c": ".c.backend", "interpret": ".interpret",

@@ -16,9 +16,8 @@ from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
-from ..codegen.llvm.assembly import assembly_lines
 from ..codegen.target import Target
-from ..errors import CodegenError, LoweringError
+from ..errors import CodegenError, CudaError, LoweringError
 from ..ir.line_numbers import number_lines
 from ..ir.passes.common.target_facts import resolve_facts
 from ..ir.visit import deep_recursion
@@ -32,7 +31,8 @@ __all__ = ["notebook_html", "page", "show", "stages_picture", "write_page"]
 
 
 def page(schedule: Schedule, target: str | Target = "llvm") -> str:
-    """The page as HTML that needs nothing else. target: a CPU, whose assembly is shown; without one for "interpret" or a GPU.
+    """The page as HTML that needs nothing else. target: whose machine code is shown beside the loops: a CPU's, or
+    a GPU's SASS; "interpret" has none.
 
     A schedule that does not hold together yet is shown as far as it goes, with what is open.
     Raises PageNeedsJinja (TW0257) where jinja2 is not installed.
@@ -59,17 +59,17 @@ def _parts(schedule: Schedule, target: Target) -> PageParts:
         lowered = lower_whole(steps.schedule, all_arguments(steps.schedule), _symbol(name))
     except LoweringError as problem:
         return PageParts(name, steps, None, None, "; ".join(filter(None, (problem.headline, problem.reason, problem.fix))))
-    has_assembly = target.backend.for_processors
-    decided = resolve_facts(lowered.function, partial(target.backend.has, target) if has_assembly else {"interpreter": False}.get)
+    assembly = target.backend.assembly
+    decided = resolve_facts(lowered.function, partial(target.backend.has, target) if assembly else {"interpreter": False}.get)
     facts = decided.attrs
     function = number_lines(replace(decided, attrs={}))
     parts = PageParts(name, steps, lowered, function, plan=schedule.plan)
-    if has_assembly:
+    if assembly is not None:
         try:
             parts.assembly = [Instruction(instruction.text, instruction.line, instruction.within, instruction.is_instruction)
-                              for instruction in assembly_lines(function.with_attrs(**facts), target)]
-            parts.target = target.llvm_cpu
-        except (CodegenError, LoweringError) as problem:
+                              for instruction in assembly(function.with_attrs(**facts), target)]
+            parts.target = target.llvm_cpu if target.backend.for_processors else str(target)
+        except (CodegenError, CudaError, LoweringError) as problem:
             parts.open = f"no machine code: {problem.headline}"
     return parts
 

@@ -21,6 +21,7 @@ from ..llvm.jit import compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
 from ..target import Backend, Target, nearest
+from .assembly import sass_lines
 from .checks import call_checks
 from .emulate.call import EmulatedRun
 from .errors import HostCallback
@@ -106,5 +107,5 @@ BACKEND = Backend(
     "cuda", "NVIDIA GPUs, through CUDA C and NVRTC", _compile,
     options={"arch": "architecture, " + " or ".join(GPUS), "emulate": "without a GPU: run on the emulator (no value)"},
     flags=("emulate",), check=_check, has=lambda _, feature: feature in FEATURES, rules="gpu",
-    device=lambda target: "cpu" if _is_emulated(target) else "cuda",
+    device=lambda target: "cpu" if _is_emulated(target) else "cuda", assembly=sass_lines,
 )

@@ -25,7 +25,10 @@ from .intrinsics import CALLS
 from .split import VECTOR_BITS, DeviceKernel
 from .types import storage_type, value_type
 
-__all__ = ["STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
+__all__ = ["LOOPS", "STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
+
+LOOPS = "loops"
+"""What debuggers take for the file that the loops' text is."""
 
 _COPIED = (4, 8, 16)
 """Bytes that are copied at once."""
@@ -49,20 +52,20 @@ class KernelText:
     aligned: frozenset[int]
 
 
-def emit_kernel(kernel: DeviceKernel, whole: Function, shared_limit: int, messages: list[str]) -> KernelText:
+def emit_kernel(kernel: DeviceKernel, whole: Function, shared_limit: int, messages: list[str], noted: bool = False) -> KernelText:
     """The text of `kernel`, a part of `whole`. shared_limit: bytes of shared memory that a block may have. messages: of
-    assertions; new ones are appended.
+    assertions; new ones are appended. noted: whether each line says which of the loops' it came from, as a line of LOOPS.
 
     Raises LocalNotConstant, TooMuchShared.
     """
-    return _Emitter(kernel, analyzer_for(whole), shared_limit, messages).emit()
+    return _Emitter(kernel, analyzer_for(whole), shared_limit, messages, noted).emit()
 
 
 class _Emitter(StmtEmitter):
     exprs: CudaExprEmitter
     scoped = (LetStmt,)
 
-    def __init__(self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str]) -> None:
+    def __init__(self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str], noted: bool) -> None:
         super().__init__(CudaExprEmitter(analyzer, CALLS), analyzer, messages)
         self.kernel, self.function = kernel, kernel.function
         self.shared_limit = shared_limit
@@ -70,6 +73,8 @@ class _Emitter(StmtEmitter):
         self.shared_granule = 16
         self.asynchronous = False
         """Whether what is stored need not be there before the wait."""
+        self.noted, self.at = noted, 0
+        """Whether lines say where they came from, and the line of the loops that is written now; 0 for none."""
 
     # The kernel
 
@@ -98,6 +103,7 @@ class _Emitter(StmtEmitter):
 
     def _thread_indices(self, body: Stmt) -> Stmt:
         while isinstance(body, For) and body.kind is LoopKind.THREAD:
+            self.at = body.line or self.at
             self.analyzer.bind(body.var, Range(body.begin, body.extent))
             self.exprs.names[body.var] = f"(int){body.thread}"
             if any(node is body.var for node in walk(body.body)):
@@ -143,7 +149,16 @@ class _Emitter(StmtEmitter):
 
     def statement(self, stmt: Stmt) -> None:
         self.exprs.forget()
+        outside = self.at
+        if isinstance(stmt, (For, BufferStore, Evaluate)):
+            self.at = stmt.line or outside
         super().statement(stmt)
+        self.at = outside
+
+    def line(self, text: str) -> None:
+        if self.noted and self.at:
+            self.lines.append(f'#line {self.at} "{LOOPS}"')
+        super().line(text)
 
     def values(self, *roots: Expr) -> list[list[str]]:
         for root in roots:

@@ -14,7 +14,7 @@ from ..gpus import Gpu
 from .emulate.traffic import Traffic
 from .nvrtc import DeviceCode
 
-__all__ = ["InspectedKernel", "Occupancy", "main_loop"]
+__all__ = ["INSTRUCTION", "InspectedKernel", "Occupancy", "main_loop"]
 
 _WARP = 32
 _REGISTERS_AT_ONCE = 256
@@ -123,7 +123,8 @@ class InspectedKernel(KernelLaunch):
 
 
 _LABEL = re.compile(r"^(\.L_x_\d+):")
-_INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(.*?);")
+INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<name>[A-Z][A-Z0-9_.]*)(?P<operands>.*?);")
+"""A line of nvdisasm's."""
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 _ARITHMETIC = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "HFMA2", "HADD2", "HMUL2", "HMMA", "IMMA", "BMMA", "DMMA", "HGMMA",
                "IGMMA", "QGMMA", "UTCHMMA", "IDP", "IDP4A", "FMNMX", "MUFU")
@@ -136,11 +137,11 @@ def main_loop(sass: str, kernel: str) -> Mapping[str, int]:
     labels: dict[str, int] = {}
     codes: list[tuple[str, str]] = []
     for line in body:
-        label, instruction = _LABEL.match(line), _INSTRUCTION.match(line)
+        label, instruction = _LABEL.match(line), INSTRUCTION.match(line)
         if label is not None:
             labels[label[1]] = len(codes)
-        elif instruction is not None and instruction[2] != "NOP":
-            codes.append((instruction[2], instruction[3]))
+        elif instruction is not None and instruction["name"] != "NOP":
+            codes.append((instruction["name"], instruction["operands"]))
     loops = [range(labels[target[1]], at + 1) for at, (name, operands) in enumerate(codes)
              if name.startswith("BRA") and (target := _TARGET.search(operands)) and labels.get(target[1], at + 1) < at]
     innermost = [loop for loop in loops if not any(_is_within(other, loop) for other in loops)]

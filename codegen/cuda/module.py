@@ -24,10 +24,10 @@ class CudaText:
     messages: tuple[str, ...]
 
 
-def cuda_text(program: SplitFunction, whole: Function, shared_limit: int) -> CudaText:
-    """The text of all kernels of `program`."""
+def cuda_text(program: SplitFunction, whole: Function, shared_limit: int, noted: bool = False) -> CudaText:
+    """The text of all kernels of `program`. noted: whether its lines say which of the loops' they came from."""
     messages: list[str] = []
-    kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages) for kernel in program.kernels)
+    kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages, noted) for kernel in program.kernels)
     bodies = "\n\n".join(kernel.text for kernel in kernels)
     parts = [_HEADER.format(name=whole.name), used_functions(bodies, DEVICE_FUNCTIONS), bodies]
     return CudaText("\n\n".join(part for part in parts if part) + "\n", kernels, tuple(messages))

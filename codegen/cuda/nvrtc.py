@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -120,8 +120,8 @@ def _text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
     return _bytes(library, program, what).rstrip(b"\0").decode(errors="replace")
 
 
-def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin, by nvdisasm. Raises DisassemblerMissing."""
+def disassemble(cubin: bytes, lines: bool = False) -> str:
+    """The SASS of a cubin, by nvdisasm; with lines, and the lines of the text that it came from. Raises DisassemblerMissing."""
     tool = _disassembler()
     if tool is None:
         raise DisassemblerMissing("cannot show SASS: nvdisasm is not installed", called=user_source(),
@@ -129,7 +129,7 @@ def disassemble(cubin: bytes) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command: Sequence[str] = [str(tool), "--print-code", file.name]
+        command = [str(tool), "--print-code", *(["--print-line-info-inline"] if lines else []), file.name]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function
 from ...ir.visit import walk
+from ..assembly import AssemblyLine, within_loops
 from ..target import Target
 from .build import CodegenOptions, module_text
 from .jit import assembly
 from .pipeline import pipeline_of
 
-__all__ = ["AssemblyLine", "assembly_lines"]
+__all__ = ["assembly_lines"]
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 _TEMPORARY = re.compile(r"\.L(tmp|func_|cu_|line_|section_|info_|debug_|str|abbrev)\w*:")
 _VALUES = re.compile(r"\s+\.(byte|2byte|4byte|8byte|short|long|quad|zero|ascii|asciz|string|fill|octa)\b")
 _LABEL = re.compile(r"([.\w$]+):")
-
-
-@dataclass(frozen=True, slots=True)
-class AssemblyLine:
-    """text: an instruction, a label or a constant. line: of the text of the loops, from 1; 0 where it came from none, or
-    from several, and for what is no instruction. within: the line of the innermost loop that it runs in, as far as the
-    jumps tell; 0 for none."""
-
-    text: str
-    line: int
-    is_instruction: bool
-    within: int = 0
 
 
 def assembly_lines(function: Function, target: Target) -> list[AssemblyLine]:
@@ -43,7 +31,7 @@ def assembly_lines(function: Function, target: Target) -> list[AssemblyLine]:
     final = run_pipeline(function, pipeline_of(target))
     text, _ = module_text([final], target, CodegenOptions(debug_lines=True))
     loops = {node.line for node in walk(function.body) if isinstance(node, For)}
-    return _within(list(_parsed(assembly([text], target))), loops)
+    return within_loops(list(_parsed(assembly([text], target))), loops)
 
 
 def _parsed(text: str) -> Iterator[AssemblyLine]:
@@ -70,19 +58,3 @@ def _parsed(text: str) -> Iterator[AssemblyLine]:
             yield AssemblyLine("    " + " ".join(words), 0, False)
         elif not words[0].startswith("."):
             yield AssemblyLine(f"    {words[0]:<12} {' '.join(words[1:])}".rstrip(), line, True)
-
-
-def _within(lines: Sequence[AssemblyLine], loops: set[int]) -> list[AssemblyLine]:
-    """The lines with what they run in: from the target of each jump backwards that came from a loop, to the jump."""
-    marked = list(lines)
-    labels: dict[str, int] = {}
-    for at, line in enumerate(lines):
-        label = _LABEL.match(line.text)
-        if label is not None and not line.is_instruction:
-            labels[label[1]] = at
-        elif line.is_instruction and line.line in loops:
-            begin = labels.get(line.text.split()[-1])
-            for inner in range(at + 1 if begin is None else begin, at + 1):
-                if not marked[inner].within:  # inner loops end first
-                    marked[inner] = replace(marked[inner], within=line.line)
-    return marked

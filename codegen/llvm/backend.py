@@ -24,6 +24,7 @@ from ..result import BuildOptions, BuildResult, NativeCode, Opening
 from ..sources import Sources
 from ..sve import ANY_LENGTH, LENGTHS
 from ..target import Backend, Target, check_processor
+from .assembly import assembly_lines
 from .build import CodegenOptions, Unit, unit_of
 from .evaluation import has_parallel_loops, thread_symbols, without_constant_parts
 from .features import fuses, target_has
@@ -124,5 +125,5 @@ BACKEND = Backend(
         "uncalibrated": "schedules are what any such processor would get, whatever was measured of this one",
     },
     flags=("uncalibrated",),
-    check=check_processor, has=target_has, fuses=fuses, for_processors=True,
+    check=check_processor, has=target_has, fuses=fuses, for_processors=True, assembly=assembly_lines,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.codegen.llvm.assembly import AssemblyLine, assembly_lines
+from tilewright.codegen.assembly import AssemblyLine
+from tilewright.codegen.cuda.assembly import sass_lines
+from tilewright.codegen.llvm.assembly import assembly_lines
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.jit import assembly
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
@@ -23,6 +26,7 @@ from tilewright.ir.visit import walk
 from tilewright.tools.fuzz.case import draw_case
 from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
+from tilewright.views.report import page
 
 
 def blocked_matmul(n: int = 64) -> tuple[te.Schedule, list[te.Tensor]]:
@@ -111,6 +115,25 @@ def test_the_body_of_a_parallel_loop_runs_within_it() -> None:
     parallel = next(node.line for node in walk(function.body) if isinstance(node, For) and node.kind.value == "parallel")
     assert parallel in {one.line for one in found}
     assert any(one.within == parallel for one in found)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="NVRTC is not installed")
+def test_a_gpus_instructions_come_from_their_lines_too() -> None:
+    n = te.var("n")
+    A, B = te.placeholder((n, 32), name="A"), te.placeholder((n,), name="B")
+    k = te.reduce_axis((0, n), "k")
+    C = te.compute((32,), lambda i: te.sum(A[k, i] * B[k], k), name="C")
+    s = te.create_schedule(C.op)
+    s[C].bind(C.op.axis[0], te.thread_axis("threadIdx.x"))
+    function = number_lines(tw.lower(s, [A, B, C]))
+    text = to_text(function).splitlines()
+    found = sass_lines(function, Target.parse("cuda -arch=sm_80"))
+    update = next(at for at, line in enumerate(text, 1) if "A[" in line and " = " in line)
+    loop = next(at for at, line in enumerate(text, 1) if "for k in" in line)
+    products = [one for one in found if "FFMA" in one.text or "FMUL" in one.text]
+    assert products and {one.line for one in products} == {update}
+    assert loop in {one.within for one in products} <= {0, loop}, "what is left of unrolling jumps nowhere"
+    assert "FFMA" in page(s, "cuda -arch=sm_80"), "the page shows it beside the loops"
 
 
 def test_lines_mean_nothing_to_passes_and_results() -> None:

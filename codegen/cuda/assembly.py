@@ -1,0 +1,60 @@
+"""The SASS of a function's kernels, each instruction with the line of the loops that it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...ir.stmt import For, Function
+from ...ir.visit import walk
+from ..abi.signature import shape_symbols
+from ..assembly import AssemblyLine, within_loops
+from ..gpus import GPUS, architecture_of
+from ..target import Target
+from .emit_stmt import LOOPS
+from .inspection import INSTRUCTION
+from .module import cuda_text
+from .nvrtc import compile_cuda, disassemble
+from .split import split
+
+__all__ = ["sass_lines"]
+
+_TARGET = re.compile(r"`\((.*)\)")
+_PLACE = re.compile(rf'/{LOOPS}", line (\d+)')
+
+
+def sass_lines(function: Function, target: Target) -> list[AssemblyLine]:
+    """The SASS of `function`, of stage "loops", whose statements have their lines noted (ir.line_numbers), kernel by kernel.
+
+    Raises what a build raises, CompilerMissing and DisassemblerMissing.
+    """
+    arch = architecture_of(target)
+    program = split(function, shape_symbols(function), (), bounds_check=False)
+    text = cuda_text(program, function, GPUS[arch].block_shared, noted=True)
+    sass = disassemble(compile_cuda(text.text, arch, ("--fmad=false", "-lineinfo")).cubin, lines=True)
+    loops = {node.line for node in walk(function.body) if isinstance(node, For)}
+    return within_loops([line for kernel in text.kernels for line in _parsed(sass, kernel.name)], loops)
+
+
+def _parsed(sass: str, kernel: str) -> Iterator[AssemblyLine]:
+    """The lines of a kernel. What stands before an instruction tells its place, and where that was inlined from."""
+    lines = iter(sass.splitlines())
+    for line in lines:
+        if line == f".text.{kernel}:":
+            break
+    yield AssemblyLine(f"{kernel}:", 0, False)
+    place, told = 0, False
+    for line in lines:
+        instruction = INSTRUCTION.match(line)
+        if line.startswith("//-----"):
+            return
+        if line.lstrip().startswith("//## File"):
+            found = _PLACE.findall(line)
+            place, told = (int(found[-1]) if found else place if told else 0), True
+        elif line.startswith(".L_x_"):
+            yield AssemblyLine(line, 0, False)
+        elif instruction is not None and instruction["name"] != "NOP":
+            told = False
+            operands = _TARGET.sub(r"\1", instruction["operands"].strip())
+            words = f"{instruction['guard'] or '':<5} {instruction['name']:<20} {operands}"
+            yield AssemblyLine(f"    {words}".rstrip(), place, True)
