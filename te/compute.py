@@ -108,7 +108,8 @@ def compute(
     intrinsic's. The dtype is that of the expression; Python's numbers count as int32, float32 and bool. tag, attrs: see Operation.
 
     Raises BadExtent (TW0110), WrongParameters (TW0111), BadBody (TW0115), NestedReduction (TW0116), MixedReductions (TW0117),
-    UnreducedAxis (TW0119), ForeignAxis (TW0120) and BadTensorIntrin (TW0132). Whether reads stay inside their tensors is judged
+    UnreducedAxis (TW0119), ForeignAxis (TW0120), BadTensorIntrin (TW0132), and NotAKnownNumber (TW0107) where an array of numpy is
+    read at its axes. Whether reads stay inside their tensors is judged
     when the program is lowered, where it is known what is needed.
     """
     source = user_source()

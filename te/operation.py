@@ -151,6 +151,11 @@ class Operation:
         return None
 
     @property
+    def begins_with(self) -> tuple[Tensor, ...]:
+        """What holds the first of its states, where it goes through time."""
+        return ()
+
+    @property
     def additions(self) -> Addition | None:
         """What is added to its elements, which begin as zeros; None where it was not declared as such sums."""
         return None

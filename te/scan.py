@@ -52,6 +52,10 @@ class ScanOp(Operation):
     is_stepwise: ClassVar[bool] = True
 
     @property
+    def begins_with(self) -> tuple[Tensor, ...]:
+        return self.init
+
+    @property
     def scan_axis(self) -> IterVar:
         """Time, from the first step that is computed from others on."""
         return self.axis[0]

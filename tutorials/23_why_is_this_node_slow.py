@@ -68,7 +68,7 @@ print(f"by the rules {times[0]:.0f} us, overruled {times[1]:.0f} us")
 
 # 4. Tune. The trials are shared among the kernels by their part of the time; what is found is kept in a database, from which any
 # later build of this model, or of another one with the same layers, takes it. These are few, for the tutorial.
-result = autotune.tune(g.tasks()[:2], trials=6, database="slow.sqlite", progress=False)
+result = autotune.tune(g.tasks()[:2], trials=4, database="slow.sqlite", progress=False)
 for name, one in result.results.items():
     print(f"{name}: {one.best.seconds * 1e6:.1f} us after {len(one.history)} trials, {result.counts[name]} in a call")
 tuned = tw.build(g, tuned="slow.sqlite")

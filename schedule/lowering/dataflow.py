@@ -13,7 +13,6 @@ from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range
 from ...ir.visit import rewrite
 from ...te.operation import Operation
 from ...te.rewrite import substitute_axes
-from ...te.scan import ScanOp
 from ...te.tensor import Tensor, tensor_of
 from ..model.axes import outline, place_of
 from ..model.schedule import Schedule
@@ -214,7 +213,7 @@ def _check_under(computation: Computation, consumer: Computation) -> None:
         if outer is parent and path[at - 1].place >= place or outer.leader is parent and outer.shared > place:
             return
     axis = parent.stage.leaf_iter_vars[max(min(place, len(parent.stage.leaf_iter_vars) - 1), 0)]
-    begins = isinstance(parent.op, ScanOp) and any(init.op is consumer.op for init in parent.op.init)
+    begins = any(init.op is consumer.op for init in parent.op.begins_with)
     outside = (f"let {consumer.name} read a declaration of its own, or " if begins else
                f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or " if parent.stage.reads(consumer.stage) else "")
     raise ConsumerOutsideAttach(

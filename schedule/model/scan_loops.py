@@ -14,7 +14,7 @@ order is right where in each of them the outermost loop that moves at all moves 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...errors import user_source
 from ...ir.analysis.linear import linear
@@ -34,10 +34,11 @@ __all__ = ["check_steps_reordered", "time_loops_in_order"]
 
 def check_steps_reordered(stage: Stage, leaves: Sequence[IterVar]) -> None:
     """Raise ScanLoopsStay (TW0261) where the loops of a scan, in the order `leaves`, would compute a step before what it reads."""
-    scan, times = stage.op, [leaf for leaf in leaves if leaf.kind == "ordered"]
+    times = [leaf for leaf in leaves if leaf.kind == "ordered"]
     before = [leaf for leaf in stage.leaf_iter_vars if leaf.kind == "ordered"]
-    if not isinstance(scan, ScanOp) or times == before:
+    if times == before:
         return
+    scan = cast(ScanOp, stage.op)  # nothing else has loops over time
     moved = next(after for after, was in zip(times, before, strict=True) if after is not was)
     for distance, reader, read in _distances(scan):
         if distance is None:

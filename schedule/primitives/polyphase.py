@@ -106,7 +106,7 @@ def polyphase(schedule: Schedule, tensor: Tensor, axis: IterVar, step: int) -> l
         zeros, own = _zeros(op, value, axis, step, left_out) if left_out is not None else ((), ())
         whole = _joined(op, axis, step, phases, ProducerLoad(zeros[-1].output(0), own) if zeros else None)
         retire(schedule, op.reduce_axis, f"was an axis of {stage.name} until polyphase made phases of it{{at}}")
-        new = [*(phase for phase in phases if isinstance(phase, ComputeOp)), *zeros]
+        new = [*(phase for phase in phases if not isinstance(phase, Expr)), *zeros]
         for each in new:
             schedule.insert_stage(schedule.place_of(stage), each, stage)
         schedule.rewrite({}, anew={stage: whole})

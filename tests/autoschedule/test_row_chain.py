@@ -13,7 +13,7 @@ from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import ROWS, Fusion, Piece
 
 APART_BUT_ROWS = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False,
-                        lambda output: None)
+                        lambda output, beside: None)
 
 
 def pieces_of(output: te.Tensor) -> list[Piece]:

@@ -229,7 +229,8 @@ def test_a_wrong_result_is_a_failure_that_names_the_element() -> None:
         check(program, te.create_schedule(B.op))
 
 
-CELLS = drawn.part([("argmax", "int16", "rfactor"), ("sum", "float64", "rolling_buffer")], 1)
+CELLS = [("argmax", "int16", "rfactor"), ("sum", "float64", "rolling_buffer")][:drawn.count(1, 2)]
+"""The second is reached by one case of hundreds."""
 
 
 @pytest.mark.parametrize("cell", CELLS, ids="/".join)
