@@ -112,7 +112,7 @@ def test_a_changed_byte_of_what_is_loaded_is_a_typed_error(library: Path, tmp_pa
         for _ in range(rng.choice((1, 8))):
             changed[rng.randrange(len(content))] ^= rng.randrange(1, 256)
         code = loaded(tmp_path / f"{case}.so", bytes(changed))
-        assert code in ("", "TW0741")
+        assert code in ("", "TW0741", "TW0744"), "the last where the byte is the version's"
         kept += not code
     assert kept < drawn.count(150, 5000) // 2, "most of a file is loaded"
 
