@@ -34,7 +34,7 @@ from ..estimate import Estimate
 from ..operations import contiguous, fixed_extent
 from ..plan import Candidate
 from .tensor_cores import on_tensor_cores
-from .threads import LAUNCH, VECTOR, WARP, apart_in_banks, lanes_of
+from .threads import LAUNCH, VECTOR, WARP, apart_in_banks, blocks_at_once, lanes_of, slowest
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -118,8 +118,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
     threads, (own_rows, own_columns) = prod(tile.threads), tile.own
     registers = (own_rows * own_columns + (own_rows + own_columns) * 4) * bits // 32 + OTHER_REGISTERS
-    at_once = max(min(gpu.threads // threads, gpu.blocks, gpu.shared // max(_shared_bytes(tile, bits), 1),
-                      gpu.registers // (registers * threads)), 1)
+    at_once = blocks_at_once(gpu, threads, registers, _shared_bytes(tile, bits))
     waves = ceil(blocks / gpu.processors)
     parts, warps = ceil(terms / tile.depth), threads / WARP
     math = warps * own_rows * own_columns * tile.depth * WARP / gpu.fma * (bits / 32)
@@ -133,11 +132,9 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * (tile.rows + tile.columns) * terms * bits / 8
     unique = batch * (rows * terms + columns * terms + rows * columns) * bits / 8
-    compute, memory, cache = waves * parts * busy, unique / gpu.memory_rate, moved / gpu.l2_rate
-    if compute < max(memory, cache):
-        name, compute = ("memory bandwidth", memory) if memory >= cache else ("L2 bandwidth", cache)
-    return Estimate(((name, compute * step), ("waiting for memory", waves * parts * idle * step),
-                     ("bursts", CROWDED * cache * step), ("launch", LAUNCH)))
+    name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
+    return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
+                     ("bursts", CROWDED * (moved / gpu.l2_rate) * step), ("launch", LAUNCH)))
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:

@@ -31,7 +31,7 @@ from ..cpu.operands import upstream
 from ..estimate import Estimate
 from ..operations import contiguous, fixed_extent
 from ..plan import Candidate
-from .threads import LAUNCH, VECTOR, WARP, lanes_of
+from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of, slowest
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -127,8 +127,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
     warps = prod(tile.warps)
     registers = tile.own[0] * tile.own[1] // WARP + (tile.own[0] + tile.own[1]) * 32 // WARP // 4 + OTHER_REGISTERS
-    at_once = max(min(gpu.threads // (warps * WARP), gpu.blocks, gpu.shared // _shared_bytes(tile, size),
-                      gpu.registers // (registers * warps * WARP)), 1)
+    at_once = blocks_at_once(gpu, warps * WARP, registers, _shared_bytes(tile, size))
     waves, parts = ceil(blocks / gpu.processors), ceil(terms / tile.depth)
     steps = tile.depth * size / 32
     math = tile.rows * tile.columns * tile.depth / (gpu.tensor * 2 / size)
@@ -142,11 +141,9 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * size
     unique = batch * ((rows + columns) * terms * size + rows * columns * 4)
-    compute, memory, cache = waves * parts * busy, unique / gpu.memory_rate, moved / gpu.l2_rate
-    if compute < max(memory, cache):
-        name, compute = ("memory bandwidth", memory) if memory >= cache else ("L2 bandwidth", cache)
+    name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
     beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)  # until the first part is there; the result
-    return Estimate(((name, compute * step), ("waiting for memory", waves * parts * idle * step),
+    return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
                      ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))
 
 

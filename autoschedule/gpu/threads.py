@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from ...codegen.gpus import Gpu
 from ...ir.dtype import DType
 
-__all__ = ["LAUNCH", "THREADS", "VECTOR", "WARP", "apart_in_banks", "lanes_of"]
+__all__ = ["LAUNCH", "THREADS", "VECTOR", "WARP", "apart_in_banks", "blocks_at_once", "lanes_of", "slowest"]
 
 WARP = 32
 THREADS = 256
@@ -21,6 +22,20 @@ LAUNCH = 3e-6
 def lanes_of(dtype: DType) -> int:
     """How many elements a thread loads or stores at once."""
     return max(VECTOR * 8 // max(dtype.bits, 8), 1)
+
+
+def blocks_at_once(gpu: Gpu, threads: int, registers: int, shared: int) -> int:
+    """How many blocks a multiprocessor holds, at least 1. registers: of a thread; shared: bytes of a block."""
+    return max(min(gpu.threads // threads, gpu.blocks, gpu.shared // max(shared, 1), gpu.registers // (registers * threads)), 1)
+
+
+def slowest(gpu: Gpu, work: tuple[str, float], unique: float, moved: float) -> tuple[str, float]:
+    """What all blocks together wait for most, and its cycles: their own work, a name and its cycles, the `unique` bytes that come
+    from memory, or the `moved` ones that come from the L2 cache."""
+    memory, cache = unique / gpu.memory_rate, moved / gpu.l2_rate
+    if work[1] >= max(memory, cache):
+        return work
+    return ("memory bandwidth", memory) if memory >= cache else ("L2 bandwidth", cache)
 
 
 BANKS, BANK = 32, 4
