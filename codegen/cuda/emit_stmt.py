@@ -300,10 +300,11 @@ class _Emitter(StmtEmitter):
     def _guarded_load(self, choice: IfThenElse) -> bool:
         """A load that all lanes do or none, for which there is a constant otherwise. False where the choice is another."""
         load, conditions, value = guarded_load(choice)
-        if load is None or load.predicate is not None or self._packable(load.buffer, load.indices[0]) == 1:
+        width = self._width(load) if load is not None else 1
+        if load is None or width == 1:
             return False
         otherwise = self.exprs.stored(self.exprs.value(value), load.buffer.dtype)
-        self.exprs.packed[id(choice)] = self._loaded_parts(load, conditions, otherwise)
+        self.exprs.packed[id(choice)] = self._loaded_parts(load, width, conditions, otherwise)
         return True
 
     def _choice(self, choice: IfThenElse) -> None:
@@ -329,17 +330,16 @@ class _Emitter(StmtEmitter):
 
     def _loads_at_once(self, value: Expr) -> bool:
         """Whether a vector of memory is read where `value` is."""
-        return any(isinstance(node, BufferLoad) and node.dtype.lanes > 1 and node.predicate is None
-                   and self._packable(node.buffer, node.indices[0]) > 1 for node in post_order(value))
+        return any(isinstance(node, BufferLoad) and node.dtype.lanes > 1 and self._width(node) > 1 for node in post_order(value))
 
     def _load_packed(self, load: BufferLoad) -> None:
         """A load in parts of up to 16 bytes."""
-        if load.predicate is None and id(load) not in self.exprs.packed and self._packable(load.buffer, load.indices[0]) > 1:
-            self.exprs.packed[id(load)] = self._loaded_parts(load)
+        width = 1 if id(load) in self.exprs.packed else self._width(load)
+        if width > 1:
+            self.exprs.packed[id(load)] = self._loaded_parts(load, width)
 
-    def _loaded_parts(self, load: BufferLoad, conditions: Sequence[Expr] = (), otherwise: str = "") -> list[str]:
-        """The names of what is loaded where the conditions hold, lane by lane."""
-        width = self._packable(load.buffer, load.indices[0])
+    def _loaded_parts(self, load: BufferLoad, width: int, conditions: Sequence[Expr] = (), otherwise: str = "") -> list[str]:
+        """The names of what is loaded where the conditions hold, `width` lanes at once, lane by lane."""
         kind = f"tw_vector<{storage_type(load.buffer.dtype)}, {width}>"
         allowed = " && ".join(self.exprs.closed(condition) for condition in conditions)
         parts: list[str] = []
@@ -354,6 +354,10 @@ class _Emitter(StmtEmitter):
                 self.line(f"const {kind} {name} = {value};")
             parts += [f"{name}.lane[{lane}]" for lane in range(width)]
         return parts
+
+    def _width(self, load: BufferLoad) -> int:
+        """How many elements a load moves at once; 1 where lanes are loaded one by one."""
+        return 1 if load.predicate is not None else self._packable(load.buffer, load.indices[0])
 
     def _packable(self, buffer: Buffer, index: Expr) -> int:
         """How many elements of a contiguous, aligned access are moved at once; 1 where it is no such access."""
