@@ -15,6 +15,7 @@ from tilewright import te, topi
 
 from .cases import Arrays, Builder, Case, Inputs, Runner, aligned, empty, floats, kernel, whole_numbers
 from .peers import ort_peer, torch_peer
+from .peers.onnx_model import Node
 
 LAST_CACHE = 160 << 20
 """Bytes of weights that no cache keeps until it is their turn again."""
@@ -50,7 +51,7 @@ def _many_heads(heads: int, causal: bool) -> Builder:
     def builder(inputs: Arrays, _: Arrays) -> Runner:
         joined = [aligned(x.transpose(1, 0, 2).reshape(1, x.shape[1], -1)) for x in inputs]
         out = empty(joined[0].shape, "float32")
-        node = ort_peer.Node("MultiHeadAttention", ["x0", "x1", "x2"], domain="com.microsoft",
+        node = Node("MultiHeadAttention", ["x0", "x1", "x2"], domain="com.microsoft",
                              attributes={"num_heads": heads, "unidirectional": int(causal)})
         run = ort_peer.call([node])(joined, [out])
         result = out.reshape(out.shape[1], heads, -1).transpose(1, 0, 2)
@@ -93,7 +94,7 @@ def _n_bits(n: int, k: int, bits: int) -> Builder:
         levels = quads.transpose(0, 3, 1, 2, 4).reshape(-1, k // GROUP, GROUP)[:n]
         blob = levels if bits == 8 else levels[..., ::2] | levels[..., 1::2] << 4
         by = scales.astype(np.float32).transpose(0, 2, 1).reshape(-1, k // GROUP)[:n]
-        node = ort_peer.Node("MatMulNBits", ["x0", "w", "by"], domain="com.microsoft", attributes={
+        node = Node("MatMulNBits", ["x0", "w", "by"], domain="com.microsoft", attributes={
             "K": k, "N": n, "bits": bits, "block_size": GROUP, "accuracy_level": 4})
         extra = {"w": np.ascontiguousarray(blob), "by": np.ascontiguousarray(by).reshape(-1)}
         return ort_peer.call([node], extra=extra)([x], outputs)
@@ -125,8 +126,8 @@ def dense_int8(m: int, n: int, k: int) -> Case:
     def inputs(rng: np.random.Generator) -> Arrays:
         return [*whole_numbers(0, 256, np.uint8, (m, k))(rng), *whole_numbers(-128, 128, np.int8, (n, k))(rng)]
 
-    turned = ort_peer.Node("Transpose", ["x1"], ["w"], {"perm": [1, 0]})  # of a constant: done when the model is loaded
-    peer = ort_peer.call([turned, ort_peer.Node("MatMulInteger", ["x0", "w"])], constants=[1])
+    turned = Node("Transpose", ["x1"], ["w"], {"perm": [1, 0]})  # of a constant: done when the model is loaded
+    peer = ort_peer.call([turned, Node("MatMulInteger", ["x0", "w"])], constants=[1])
     return _small("dense int8", m, n, k, inputs, "int32", build, {"onnxruntime": peer}, 1)
 
 

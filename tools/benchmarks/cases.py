@@ -59,12 +59,13 @@ class Case:
     """One row of the table.
 
     group: the name by which `tilewright bench` finds it, with its neighbours. name: the shape, as shown. inputs: draws the
-    input arrays. outputs: (shape, dtype) of each. ours, peers: builders. flops: floating-point (or integer) operations, a
-    multiply-add being two. bytes: read once and written once, if caches were endless. ceiling: what the machine allows at
-    most: "fma" (the rate of fused multiply-adds in float32), "read" or "copy" (bytes a second of a loop that only reads, or
-    that reads and writes past the caches), "roof" (the lower of fma and copy for this ratio of operations to bytes).
-    tolerance: results may differ from the reference's by (absolute) + (relative) * |reference|. reference: the side whose
-    result the others are compared with; None compares them with the first peer that runs.
+    input arrays. outputs: (shape, dtype) of each. ours, peers: builders. exact: ours with exact=True, whose cost is shown.
+    flops: floating-point (or integer) operations, a multiply-add being two. bytes: read once and written once, if caches were
+    endless. ceiling: what the machine allows at most: "fma" (the rate of fused multiply-adds in float32), "read" or "copy"
+    (bytes a second of a loop that only reads, or that reads and writes past the caches), "roof" (the lower of fma and copy for
+    this ratio of operations to bytes). tolerance: results may differ from the reference's by (absolute) + (relative) *
+    |reference|. reference: the side whose result the others are compared with; None compares them with the first peer that
+    runs.
     """
 
     group: str
@@ -73,6 +74,7 @@ class Case:
     outputs: Sequence[tuple[tuple[int, ...], str]]
     ours: Builder
     peers: Mapping[str, Builder] = field(default_factory=dict[str, Builder])
+    exact: Builder | None = None
     flops: float = 0.0
     bytes: float = 0.0
     ceiling: str = "roof"

@@ -14,8 +14,8 @@ import tilewright as tw
 from tilewright import te, topi
 
 from .cases import Arrays, Builder, Case, Runner, aligned, floats
-from .peers import ort_peer, torch_peer
-from .peers.ort_peer import Node
+from .peers import onnx_peers, torch_peer
+from .peers.onnx_model import Node
 
 TOLERANCE = {"direct": (1e-3, 1e-3), "winograd2": (1e-3, 1e-3), "winograd4": (1e-2, 1e-2)}
 
@@ -101,7 +101,7 @@ def conv(layer: Layer, group: str, how: str) -> Case:
         group=group, name=layer.name, inputs=floats(*shapes), outputs=[(out, "float32")], ours=ours(layer, how), ceiling="fma",
         peers={
             "torch": torch_peer.call(torch_conv2d), "torch packed": torch_prepacked(layer),
-            "ort": ort_peer.call([Node("Conv", ["x0", "x1"], attributes=window | {"kernel_shape": [size, size]})], constants=[1]),
+            **onnx_peers.call([Node("Conv", ["x0", "x1"], attributes=window | {"kernel_shape": [size, size]})], constants=[1]),
         },
         flops=2 * int(np.prod(out)) * layer.inputs * size**2, bytes=4 * sum(int(np.prod(shape)) for shape in (*shapes, out)),
         tolerance=TOLERANCE[how])

@@ -13,7 +13,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te
 
-from .cases import Arrays, Builder, Case, Inputs, aligned
+from .cases import Builder, Case, Inputs, aligned, kernel
 from .peers import jax_peer, numpy_peer, torch_peer
 
 __all__ = ["Draw", "everywhere", "program"]
@@ -51,15 +51,14 @@ def program(
         computed = declare(*given)
         return given, [computed] if isinstance(computed, te.Tensor) else list(computed)
 
-    def ours(arrays: Arrays, outputs: Arrays) -> Callable[[], object]:
-        built = tw.build(list(chain(*tensors())), name="declared")
-        return lambda: built(*arrays, *outputs)
+    def build(exact: bool) -> Builder:
+        return kernel(lambda: tw.build(list(chain(*tensors())), name="declared", exact=exact))
 
     results = [(tuple(int(str(extent)) for extent in tensor.shape), str(tensor.dtype)) for tensor in tensors()[1]]
     moved = sum(prod(shape) * np.dtype(kind).itemsize for shape, kind in (*zip(shapes, kinds, strict=True), *results))
     return Case(
-        group="declared", name=name, inputs=inputs or _drawn(shapes, kinds), outputs=results, ours=ours, peers=dict(peers),
-        flops=flops, bytes=moved, tolerance=tolerance)
+        group="declared", name=name, inputs=inputs or _drawn(shapes, kinds), outputs=results, ours=build(False),
+        exact=build(True), peers=dict(peers), flops=flops, bytes=moved, tolerance=tolerance)
 
 
 def everywhere(function: Callable[..., Any], without: Sequence[str] = ()) -> dict[str, Builder]:
@@ -82,7 +81,7 @@ def everywhere(function: Callable[..., Any], without: Sequence[str] = ()) -> dic
 
 
 def _drawn(shapes: Sequence[tuple[int, ...]], kinds: Sequence[str]) -> Inputs:
-    def draw(rng: np.random.Generator) -> Arrays:
+    def draw(rng: np.random.Generator) -> Sequence[np.ndarray]:
         return [aligned(rng.standard_normal(shape, np.float32).astype(kind) if np.dtype(kind).kind == "f"
                         else rng.integers(-100 if kind.startswith("i") else 0, 100, shape).astype(kind))
                 for shape, kind in zip(shapes, kinds, strict=True)]

@@ -11,8 +11,8 @@ from tilewright import te
 
 from .cases import Builder, Case
 from .declared import Draw, program
-from .peers import jax_peer, ort_peer, torch_peer
-from .peers.ort_peer import Node
+from .peers import jax_peer, onnx_peers, torch_peer
+from .peers.onnx_model import Node
 
 __all__ = ["draw_cases"]
 
@@ -56,9 +56,9 @@ def libraries(dimensions: int, strides: int, pads: int, dilation: int, groups: i
 
     attributes = {"strides": [strides] * dimensions, "pads": [pads] * 2 * dimensions, "dilations": [dilation] * dimensions,
                   "group": groups, "kernel_shape": list(kernel)}
-    ort = ort_peer.call([Node("Unsqueeze", ["x0", "first"], ["x"]), Node("Conv", ["x", "x1"], ["y"], attributes),
+    onnx = onnx_peers.call([Node("Unsqueeze", ["x0", "first"], ["x"]), Node("Conv", ["x", "x1"], ["y"], attributes),
                          Node("Squeeze", ["y", "first"])], [1], {"first": _first()})
-    return {"torch": torch_peer.call(in_torch), "ort": ort, "jax": jax_peer.call(in_jax)}
+    return {"torch": torch_peer.call(in_torch), **onnx, "jax": jax_peer.call(in_jax)}
 
 
 def _first() -> Any:

@@ -11,8 +11,8 @@ from tilewright import te
 
 from .cases import Arrays, Case, aligned
 from .declared import Draw, everywhere, program
-from .peers import jax_peer, numba_peer, numpy_peer, ort_peer, torch_peer
-from .peers.ort_peer import Node
+from .peers import jax_peer, numba_peer, numpy_peer, onnx_peers, torch_peer
+from .peers.onnx_model import Node
 
 __all__ = ["draw_cases"]
 
@@ -178,11 +178,11 @@ def pool(draw: Draw, kind: str) -> Case:
         pooled = jax.lax.reduce_window(x, start, how, (1, 3, 3), (1, 2, 2), "VALID")
         return pooled if kind == "max" else pooled * (1 / 9)
 
-    ort = ort_peer.call([Node("Unsqueeze", ["x0", "first"], ["x"]), Node(
+    onnx = onnx_peers.call([Node("Unsqueeze", ["x0", "first"], ["x"]), Node(
         "MaxPool" if kind == "max" else "AveragePool", ["x"], ["y"], {"kernel_shape": [3, 3], "strides": [2, 2]}),
         Node("Squeeze", ["y", "first"])], extra={"first": np.array([0], np.int64)})
     return program(f"{kind} pool {c}x{size}x{size}", declare, [(c, size, size)], {
-        "torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax), "ort": ort}, flops=9 * c * out * out)
+        "torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax), **onnx}, flops=9 * c * out * out)
 
 
 def resize(draw: Draw) -> Case:
@@ -223,7 +223,7 @@ def permuted(draw: Draw, order: Sequence[int]) -> Case:
     peers = {"numpy": numpy_peer.call(lambda x: np.ascontiguousarray(x.transpose(order))),
              "torch": torch_peer.call(lambda x: x.permute(*order).contiguous()),
              "jax": jax_peer.call(lambda x: x.transpose(order)),
-             "ort": ort_peer.call([Node("Transpose", ["x0"], attributes={"perm": list(order)})])}
+             **onnx_peers.call([Node("Transpose", ["x0"], attributes={"perm": list(order)})])}
     return program(f"permute {''.join(map(str, order))} {'x'.join(map(str, shape))}", declare, [shape], peers)
 
 

@@ -12,8 +12,8 @@ from tilewright import te
 
 from .cases import Case
 from .declared import Draw, everywhere, program
-from .peers import jax_peer, numba_peer, ort_peer, torch_peer
-from .peers.ort_peer import Node
+from .peers import jax_peer, numba_peer, onnx_peers, torch_peer
+from .peers.onnx_model import Node
 
 __all__ = ["draw_cases"]
 
@@ -224,7 +224,7 @@ def int8(draw: Draw) -> Case:
 
     peers = {"numba": numba_peer.call(loops), "jax": jax_peer.call(in_jax),
              "torch": torch_peer.call(in_torch),
-             "ort": ort_peer.call([Node("Transpose", ["x1"], ["t"], {"perm": [1, 0]}), Node("MatMulInteger", ["x0", "t"])], [1])}
+             **onnx_peers.call([Node("Transpose", ["x1"], ["t"], {"perm": [1, 0]}), Node("MatMulInteger", ["x0", "t"])], [1])}
     return program(f"int8 {_size(m, n, k)}", declare, [(m, k), (n, k)], peers, dtypes=["int8"] * 2, flops=2 * m * n * k,
                    tolerance=(0, 0))
 

@@ -9,7 +9,7 @@ import tilewright as tw
 from tilewright import te, topi
 
 from .cases import Case, floats, kernel
-from .peers import halide_peer, jax_peer, numpy_peer, ort_peer, torch_peer
+from .peers import halide_peer, jax_peer, numpy_peer, onnx_peers, torch_peer
 
 ROWS: tuple[tuple[str, int, int, int, int], ...] = (
     ("256", 256, 256, 256, 1),
@@ -34,7 +34,7 @@ def gemm(name: str, m: int, k: int, n: int, batch: int) -> Case:
         c = topi.matmul(a, b) if batch == 1 else topi.batch_matmul(a, b, transpose_b=False)
         return tw.build(topi.schedule(c), [a, b, c], name="gemm")
 
-    peers = {"numpy": numpy_peer.matmul, "torch": torch_peer.matmul, "ort": ort_peer.matmul, "jax": jax_peer.matmul}
+    peers = {"numpy": numpy_peer.matmul, "torch": torch_peer.matmul, **onnx_peers.matmul, "jax": jax_peer.matmul}
     if batch == 1:
         peers["halide"] = halide_peer.matmul
     return Case(

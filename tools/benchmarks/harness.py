@@ -115,21 +115,27 @@ def table(name: str, rows: Sequence[Row]) -> Table:
     """The rows of a group: times in ms, ratio above 1 where ours is faster than the best peer."""
     peers = peer_names(rows)
     grid = Table(title=name, title_justify="left")
-    for heading in ("shape", "threads", "ours", *peers, "ratio", "of the ceiling"):
+    exact = any(row.get("exact") for row in rows)
+    for heading in ("shape", "threads", "ours", *["exact"][:exact], *peers, "ratio", "of the ceiling"):
         grid.add_column(heading, justify="left" if heading == "shape" else "right", no_wrap=True)
     for row in rows:
         if "failed" in row:
-            grid.add_row(row["name"], str(row["threads"]), "failed", *[""] * len(peers), "", "")
+            grid.add_row(row["name"], str(row["threads"]), "failed", *[""] * (len(peers) + exact), "", "")
             continue
         times = (_time(row, peer) for peer in peers)
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        grid.add_row(row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *times, ratio, _share(row))
+        grid.add_row(row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *[_cost(row)][:exact], *times, ratio, _share(row))
     return grid
+
+
+def _cost(row: Row) -> str:
+    return f"x{row['exact']:.2f}" if row.get("exact") else ""
 
 
 def peer_names(rows: Sequence[Row]) -> list[str]:
     """All peers of these rows, in order of appearance."""
-    return list(dict.fromkeys(peer for row in rows for peer in (*row.get("peers", {}), *row.get("missing", {})) if peer != "ours"))
+    named = (peer for row in rows for peer in (*row.get("peers", {}), *row.get("missing", {})))
+    return list(dict.fromkeys(peer for peer in named if peer not in ("ours", "exact")))
 
 
 def _time(row: Row, peer: str) -> str:
@@ -165,7 +171,7 @@ def described() -> Mapping[str, str]:
         "machine": f"{binding.get_host_cpu_name()}, {available_cpus()} processors, {platform.system()} {platform.release()}",
         "Python": platform.python_version(),
     }
-    for package in ("tilewright", "numpy", "torch", "onnxruntime", "numba", "jax", "halide", "opencv-python-headless"):
+    for package in ("tilewright", "numpy", "torch", "onnxruntime", "numba", "jax", "halide", "openvino", "opencv-python-headless"):
         try:
             description[package] = version(package)
         except PackageNotFoundError:

@@ -57,8 +57,9 @@ def measure(case: Case, ceilings: Ceilings, rounds: int = ROUNDS) -> dict[str, A
     missing |= check(case, results)
     for name in missing:
         sides.pop(name, None)
-    if "ours" not in sides:
-        return _about(case) | {"failed": missing["ours"], "missing": missing}
+    for side in ("ours", "exact"):
+        if side in missing:
+            return _about(case) | {"failed": f"{side}: {missing[side]}", "missing": missing}
     results.clear()
     for side in sides.values():
         side.number = _number(side.run)
@@ -76,7 +77,8 @@ def _built(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[
     sides: dict[str, Side] = {}
     results: dict[str, list[np.ndarray]] = {}
     missing: dict[str, str] = {}
-    for name, builder in {"ours": case.ours, **case.peers}.items():
+    exact = {"exact": case.exact} if case.exact else {}
+    for name, builder in {"ours": case.ours, **exact, **case.peers}.items():
         outputs = [_poisoned(shape, dtype) for shape, dtype in case.outputs]
         try:
             run, results[name] = _first(builder, inputs, outputs)
@@ -191,7 +193,7 @@ def _bounds(case: Case) -> tuple[str, ...]:
 
 
 def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]]) -> dict[str, Any]:
-    ours = sides.pop("ours")
+    ours, exact = sides.pop("ours"), sides.pop("exact", None)
     peers = {name: {"ms": 1e3 * statistics.median(side.spent), "ratio": _paired(side.spent, ours.spent),
                     "busy": round(statistics.median(side.busy), 2)} for name, side in sides.items()}
     fair = [name for name, peer in peers.items() if peer["busy"] <= threads() + CHEATING]
@@ -200,6 +202,7 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
     return {
         "ours_ms": 1e3 * statistics.median(ours.spent), "ours_fastest_ms": 1e3 * min(ours.spent), "rounds": len(ours.spent),
         "peers": peers, "best": best, "ratio": peers[best]["ratio"] if best else None,
+        "exact": _paired(exact.spent, ours.spent) if exact else None,
         "share": _share(case, ours.spent, best_rates), "best_share": _share(case, sides[best].spent, best_rates) if best else None,
         "limits": {kind: rate / 1e9 for kind, rate in best_rates.items()},
         "busy": round(statistics.median(ours.busy), 2),

@@ -9,8 +9,8 @@ import tilewright as tw
 from tilewright import te, topi
 
 from .cases import Case, floats, kernel, whole_numbers
-from .peers import opencv_peer, ort_peer, torch_peer
-from .peers.ort_peer import Node
+from .peers import onnx_peers, opencv_peer, torch_peer
+from .peers.onnx_model import Node
 
 __all__ = ["CASES"]
 
@@ -67,7 +67,7 @@ def planes(method: str, channels: int, size: int, out: int) -> Case:
         group="resize", name=f"{method} {channels}x{size}^2 to {out}^2", inputs=floats(shape), outputs=[(result_shape, "float32")],
         ours=kernel(build), ceiling="copy", bytes=4 * channels * (size**2 + out**2), tolerance=(1e-3, 1e-3),
         peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch),
-               "ort": ort_peer.call([node], extra={"sizes": np.array(result_shape, np.int64)})})
+               **onnx_peers.call([node], extra={"sizes": np.array(result_shape, np.int64)})})
 
 
 def pool(kind: str, channels: int, size: int, window: int, stride: int, padding: int) -> Case:
@@ -94,7 +94,7 @@ def pool(kind: str, channels: int, size: int, window: int, stride: int, padding:
         outputs=[((1, channels, out, out), "float32")], ours=kernel(build), ceiling="copy",
         bytes=4 * channels * (size**2 + out**2),
         peers={"torch": torch_peer.call(of_torch),
-               "ort": ort_peer.call([Node("MaxPool" if kind == "max" else "AveragePool", ["x0"], attributes=attributes)])})
+               **onnx_peers.call([Node("MaxPool" if kind == "max" else "AveragePool", ["x0"], attributes=attributes)])})
 
 
 def global_pool(channels: int, size: int) -> Case:
@@ -113,7 +113,7 @@ def global_pool(channels: int, size: int) -> Case:
     return Case(
         group="pool", name=f"global avg {channels} @{size}", inputs=floats(shape), outputs=[((1, channels, 1, 1), "float32")],
         ours=kernel(build), ceiling="read", bytes=4 * channels * size**2,
-        peers={"torch": torch_peer.call(of_torch), "ort": ort_peer.call([Node("GlobalAveragePool", ["x0"])])})
+        peers={"torch": torch_peer.call(of_torch), **onnx_peers.call([Node("GlobalAveragePool", ["x0"])])})
 
 
 CASES = [

@@ -17,7 +17,7 @@ import tilewright as tw
 from tilewright import te, topi
 
 from .cases import empty
-from .peers.ort_peer import Node
+from .peers.onnx_model import Node
 
 __all__ = ["Layer", "Network", "layers", "network", "ort_nodes", "photograph", "torch_forward", "weights"]
 

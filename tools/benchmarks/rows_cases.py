@@ -11,7 +11,8 @@ import tilewright as tw
 from tilewright import te, topi
 
 from .cases import Builder, Case, draw, floats, kernel
-from .peers import halide_peer, jax_peer, numba_peer, numpy_peer, ort_peer, torch_peer
+from .peers import halide_peer, jax_peer, numba_peer, numpy_peer, onnx_peers, torch_peer
+from .peers.onnx_model import Node
 
 __all__ = ["CASES"]
 
@@ -58,7 +59,7 @@ def _softmax(rows: int, columns: int) -> Case:
         group="softmax", name=f"{rows}x{columns}", inputs=floats((rows, columns)), outputs=[((rows, columns), "float32")],
         ours=_ours(lambda x: topi.nn.softmax(x, 1), (rows, columns)), bytes=8 * rows * columns, ceiling="copy",
         peers={"torch": torch_peer.call(of_torch, out=True),
-               "ort": ort_peer.call([ort_peer.Node("Softmax", ["x0"], attributes={"axis": 1})]), "jax": jax_peer.call(of_jax),
+               **onnx_peers.call([Node("Softmax", ["x0"], attributes={"axis": 1})]), "jax": jax_peer.call(of_jax),
                "numba": numba_peer.call(_softmax_loops), "halide": halide_peer.softmax})
 
 
@@ -94,12 +95,12 @@ def _layer_norm(rows: int, columns: int) -> Case:
         centred = x - mean
         return centred / jnp.sqrt((centred * centred).mean(1, keepdims=True) + 1e-5) * gamma + beta
 
-    node = ort_peer.Node("LayerNormalization", ["x0", "x1", "x2"], attributes={"axis": 1, "epsilon": 1e-5})
+    node = Node("LayerNormalization", ["x0", "x1", "x2"], attributes={"axis": 1, "epsilon": 1e-5})
     shapes = ((rows, columns), (columns,), (columns,))
     return Case(
         group="layer_norm", name=f"{rows}x{columns}", inputs=floats(*shapes), outputs=[((rows, columns), "float32")],
         ours=_ours(topi.nn.layer_norm, *shapes), bytes=8 * rows * columns, ceiling="copy",
-        peers={"torch": torch_peer.call(of_torch, out=True), "ort": ort_peer.call([node]), "jax": jax_peer.call(of_jax),
+        peers={"torch": torch_peer.call(of_torch, out=True), **onnx_peers.call([node]), "jax": jax_peer.call(of_jax),
                "numba": numba_peer.call(_layer_norm_loops)})
 
 
@@ -123,7 +124,7 @@ def _gelu(count: int) -> Case:
     return Case(
         group="gelu", name=f"{count >> 20} M", inputs=floats((count,)), outputs=[((count,), "float32")],
         ours=_ours(topi.nn.gelu, (count,)), bytes=8 * count, ceiling="copy",
-        peers={"torch": torch_peer.call(of_torch, out=True), "ort": ort_peer.call([ort_peer.Node("Gelu", ["x0"])]),
+        peers={"torch": torch_peer.call(of_torch, out=True), **onnx_peers.call([Node("Gelu", ["x0"])]),
                "jax": jax_peer.call(of_jax), "numba": numba_peer.call(_gelu_loops)})
 
 
@@ -191,14 +192,14 @@ def _sum(size: int, axis: int | None) -> Case:
         return x.sum(axis)
 
     axes = np.array([0, 1] if axis is None else [axis], np.int64)
-    node = ort_peer.Node("ReduceSum", ["x0", "axes"], attributes={"keepdims": 0})
+    node = Node("ReduceSum", ["x0", "axes"], attributes={"keepdims": 0})
     loops = {"numba": numba_peer.call(_rows_sum_loops)} if axis == 1 else {}
     return Case(
         group="sum", name=f"{size}^2 over {'everything' if axis is None else f'axis {axis}'}", inputs=floats((size, size)),
         outputs=[(() if axis is None else (size,), "float32")], ours=_ours(lambda x: topi.sum(x, axis), (size, size)),
         bytes=4 * size * size, ceiling="read", tolerance=(0.5, 1e-3),
         peers={"torch": torch_peer.call(of_torch, out=True), "numpy": numpy_peer.call(of_numpy, out=True),
-               "ort": ort_peer.call([node], extra={"axes": axes}), "jax": jax_peer.call(of_jax), **loops})
+               **onnx_peers.call([node], extra={"axes": axes}), "jax": jax_peer.call(of_jax), **loops})
 
 
 def _argmax(size: int, axis: int) -> Case:

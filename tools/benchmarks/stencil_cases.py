@@ -11,8 +11,8 @@ from tilewright.topi.image.blur import gaussian_taps
 
 from . import stencil_peers as peers
 from .cases import Arrays, Case, Runner, draw, floats, kernel, whole_numbers
-from .peers import halide_peer, numba_peer, opencv_peer, ort_peer, torch_peer
-from .peers.ort_peer import Node
+from .peers import halide_peer, numba_peer, onnx_peers, opencv_peer, torch_peer
+from .peers.onnx_model import Node
 
 LAYERS = ((32, 112, 1), (96, 112, 2), (144, 56, 1), (144, 56, 2), (192, 28, 1), (192, 28, 2), (384, 14, 1), (576, 14, 1),
           (576, 14, 2), (960, 7, 1))
@@ -40,7 +40,7 @@ def depthwise(channels: int, size: int, stride: int) -> Case:
         group="depthwise", name=f"{channels} @{size}" + (f" s{stride}" if stride > 1 else ""), inputs=floats(*shapes),
         outputs=[((1, channels, out, out), "float32")], ours=kernel(build),
         peers={"torch": torch_peer.call(torch_conv2d),
-               "ort": ort_peer.call([Node("Conv", ["x0", "x1"], attributes=window)], constants=[1])},
+               **onnx_peers.call([Node("Conv", ["x0", "x1"], attributes=window)], constants=[1])},
         flops=18 * channels * out**2, bytes=4 * channels * (size**2 + out**2 + 9), tolerance=(1e-4, 1e-4))
 
 

@@ -24,6 +24,7 @@ from tilewright.tools.benchmarks.compile import STEPS, build_in_steps
 from tilewright.tools.benchmarks.measure import measure
 from tilewright.tools.benchmarks.page import render, roofline
 from tilewright.tools.benchmarks.peers import numpy_peer
+from tilewright.tools.benchmarks.peers.onnx_model import Node
 from tilewright.tools.benchmarks.programs import PROGRAMS
 
 SIZE = 64
@@ -129,6 +130,14 @@ def test_peers_that_are_missing_or_refuse_are_named_with_the_reason() -> None:
     assert row["missing"]["failing"].startswith("LinAlgError: ") and set(row["peers"]) == {"numpy"}
 
 
+def test_the_cost_of_exact_results_is_shown_and_is_no_peer() -> None:
+    row = row_of(case(exact=kernel(doubled)))
+    assert row["exact"] > 0 and set(row["peers"]) == {"numpy"}
+    assert f"×{row['exact']:.2f}" in render({}, [row]) and "exact" not in harness.peer_names([row])
+    wrong = row_of(case(exact=numpy_peer.call(lambda x: x * 3)))
+    assert wrong["failed"].startswith("exact: output 0 differs from numpy's in 64 of 64 elements")
+
+
 def test_without_peers_a_row_has_no_ratio() -> None:
     row = row_of(case(peers={}))
     assert row["best"] is None and row["ratio"] is None and row["ours_ms"] > 0
@@ -168,24 +177,23 @@ def run_peer(builder: Any, inputs: list[Any], shape: tuple[int, ...], dtype: str
 
 
 @pytest.mark.parametrize("name, m, k, n", [
-    ("numpy", 5, 7, 9), ("torch", 5, 7, 9), ("ort", 5, 7, 9), ("jax", 5, 7, 9), ("halide", 13, 20, 130), ("halide", 30, 8, 16)])
+    ("numpy", 5, 7, 9), ("torch", 5, 7, 9), ("jax", 5, 7, 9), ("halide", 13, 20, 130), ("halide", 30, 8, 16)])
 def test_peers_products(name: str, m: int, k: int, n: int) -> None:
     a, b = floats((m, k), (k, n))(np.random.default_rng(0))
     np.testing.assert_allclose(run_peer(peer(name).matmul, [a, b], (m, n)), a @ b, rtol=1e-4, atol=1e-4)
 
 
-def test_peers_softmax_by_halide_and_onnxruntime() -> None:
+def test_peers_softmax_by_halide() -> None:
     (x,) = floats((11, 128))(np.random.default_rng(0))
     wanted = np.exp(x) / np.exp(x).sum(1, keepdims=True)
-    node = peer("ort").Node("Softmax", ["x0"], attributes={"axis": -1})
-    np.testing.assert_allclose(run_peer(peer("ort").call([node]), [x], x.shape), wanted, rtol=1e-4)
     np.testing.assert_allclose(run_peer(peer("halide").softmax, [x], x.shape), wanted, rtol=1e-4)
 
 
-def test_peers_weights_may_be_part_of_onnxruntimes_model() -> None:
+@pytest.mark.parametrize("name", ["ort", "openvino"])
+def test_peers_weights_may_be_part_of_a_model_of_onnx(name: str) -> None:
     a, b = floats((3, 4), (4, 5))(np.random.default_rng(0))
-    nodes = [peer("ort").Node("MatMul", ["x0", "x1"], ["product"]), peer("ort").Node("Add", ["product", "one"])]
-    got = run_peer(peer("ort").call(nodes, constants=[1], extra={"one": np.ones(1, np.float32)}), [a, b], (3, 5))
+    nodes = [Node("MatMul", ["x0", "x1"], ["product"]), Node("Add", ["product", "one"])]
+    got = run_peer(peer(name).call(nodes, constants=[1], extra={"one": np.ones(1, np.float32)}), [a, b], (3, 5))
     np.testing.assert_allclose(got, a @ b + 1, rtol=1e-5)
 
 
