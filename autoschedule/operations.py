@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,8 @@ from ..te.tensor import Tensor
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
-__all__ = ["axes_in", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
-           "is_known", "is_plain", "loads_of", "weight"]
+__all__ = ["axes_in", "axes_of", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into",
+           "is_expensive", "is_known", "is_plain", "loads_of", "size_of", "source", "weight"]
 
 _CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"} | {
     name for name, row in INTRINSICS.items() if row.operands == "integer" or row.result == "bool"}
@@ -28,6 +29,11 @@ _CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"
 def fixed_extent(axis: IterVar) -> int:
     """The extent of an axis, 0 where it is no constant."""
     return constant_extent(axis) or 0
+
+
+def size_of(axes: Sequence[IterVar]) -> int:
+    """How many values several axes of known extents have together."""
+    return prod(map(fixed_extent, axes))
 
 
 def depends_on(axis: IterVar) -> set[IterVar]:
@@ -68,6 +74,23 @@ def loads_of(op: Operation) -> list[ProducerLoad]:
 def axes_in(expr: Expr) -> set[IterVar]:
     """The axes that occur in an expression."""
     return {node for node in post_order(expr) if isinstance(node, IterVar)}
+
+
+def axes_of(load: ProducerLoad) -> frozenset[IterVar]:
+    """The axes that its indices depend on."""
+    axes: set[IterVar] = set()
+    for index in load.indices:
+        if isinstance(index, IterVar):
+            axes.add(index)
+        else:
+            axes |= axes_in(index)
+    return frozenset(axes)
+
+
+def source(load: ProducerLoad) -> Tensor:
+    """The tensor that is read."""
+    assert isinstance(load.producer, Tensor)
+    return load.producer
 
 
 def contiguous(load: ProducerLoad) -> set[IterVar]:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
+from ..loops import fused
 from ..operations import inlined_into, weight
 from ..plan import Candidate
 from .chain_plan import ASSUMED
 from .injective import LIGHT, sweep, worth_threads
-from .lanes import fused
 
 if TYPE_CHECKING:
     from ..groups import Group

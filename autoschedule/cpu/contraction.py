@@ -5,9 +5,6 @@
     rows a, b; columns c, d; sum over e, f:   A.panel[ab // 6, e, f, ab % 6], at once
                                               B.panel[cd // 16, e, f, cd % 16], where it is used
                                               C.tile[ab in 6, cd in 16], in registers, stored where it belongs
-
-Columns are those of the result's last axes that one side alone reads: they lie side by side in what is stored. The other axes of
-that side are loops around, as are the axes that both sides read. (Springer and Bientinesi 2018, for tensors of any order.)
 """
 
 from __future__ import annotations
@@ -15,36 +12,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count, takewhile
+from itertools import count
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
-from ...te.factors import factors
-from ...te.operation import Operation
+from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, upstream
 from ..estimate import Estimate, Lines, estimate, soonest
 from ..forms import form_of
-from ..operations import axes_in, contiguous, fixed_extent, is_known, loads_of
+from ..loops import fused
+from ..operations import fixed_extent, is_known, loads_of, size_of, source
 from ..plan import Candidate
-from .contraction_nest import Contraction, Elements, contraction_nest, copied_how, flat, lies_along, read_in_place, size_of
+from .contraction_nest import Elements, contraction_nest, copied_how, lies_along, read_in_place
 from .digits import digits_of, in_digits
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
 from .injective import worth_threads
-from .lanes import fused
-from .operands import source, upstream
-from .packs import axes_of
 
 if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["as_matrix", "contraction", "contraction_of", "copied"]
+__all__ = ["contraction"]
 
-LONG_ROW = 64
-"""Columns from which on rows of the result need not lie behind each other."""
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
 DOUBT = 0.4
@@ -53,32 +45,6 @@ several axes."""
 
 
 _Timed: TypeAlias = tuple[Estimate, Contraction, Plan]
-
-
-def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: factor) -> Contraction | None:
-    """How an operation is a sum of products of elements of two tensors, or of one at two places, wherever they are read, with rows
-    that one of them alone is read along and columns that the other is; None where it is not. read: what a factor is an element of,
-    where it need not be one itself."""
-    axes = {*op.axis, *op.reduce_axis}
-    loads = [load for load in map(read, factors(op) or ()) if isinstance(load, ProducerLoad)]
-    if len(loads) < 2 or not op.axis or not all(map(fixed_extent, axes)):
-        return None
-    a, b = loads if op.axis[-1] in axes_of(loads[1]) else loads[::-1]
-    left, right = axes_of(a), axes_of(b)
-    columns = tuple(takewhile(lambda axis: axis in right - left, reversed(op.axis)))[::-1]
-    rows = tuple(axis for axis in op.axis if axis in left - right)
-    if size_of(columns) >= LONG_ROW:  # whole lines of the result wherever they are: what is read decides the order
-        rows = tuple(sorted(rows, key=lambda axis: _place_in(a, axis)))
-    if not left & right >= {*op.reduce_axis} or not left | right >= axes or not columns or not rows:
-        return None
-    beside = contiguous(b)
-    outer = tuple(sorted((axis for axis in op.axis if axis not in rows and axis not in columns), key=lambda axis: axis in beside))
-    return Contraction(a, b, outer, rows, columns, op.reduce_axis)
-
-
-def _place_in(load: ProducerLoad, axis: IterVar) -> int:
-    """The last dimension that an axis indexes: loops in the order of these read what lies side by side one after the other."""
-    return max(at for at, index in enumerate(load.indices) if axis in axes_in(index))
 
 
 def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], Estimate | None]) -> bool:
@@ -209,35 +175,10 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
         panel.compute_at(*at)
 
 
-def as_matrix(sums: Stage, found: Contraction, anchor: Operation) -> tuple[list[int], list[list[int]]]:
-    """Gives the memory of the sums the outer dimensions, rows as one and columns as one; returns the places of outer axes, and of
-    those of rows and of columns, among the anchor's."""
-    order = [anchor.axis.index(axis) for axis in found.outer]
-    across = [[anchor.axis.index(axis) for axis in axes] for axes in (found.rows, found.columns)]
-    extents = [fixed_extent(axis) for axis in anchor.axis]
-
-    def places(*at: Expr) -> list[Expr]:
-        return [*(at[place] for place in order), *(flat([(at[place], extents[place]) for place in several]) for several in across)]
-
-    if [[place] for place in range(len(extents))] != [*([place] for place in order), *across]:
-        sums.transform_layout(places)
-    return order, across
-
-
 def _narrower(whole: Contraction) -> Iterator[Contraction]:
     """The contraction with all its columns, and those with the last axes of them alone."""
     for first in range(len(whole.columns)):
         yield replace(whole, columns=whole.columns[first:], outer=(*whole.outer, *whole.columns[:first]))
-
-
-def copied(group: Group, sums: Stage, load: ProducerLoad, scope: str = "global") -> tuple[Stage, list[IterVar]]:
-    """A copy of one side by what is read at each of the sum's axes, and those of the anchor's axes that it has; it has none that
-    the sum, being a copy itself, knows to be of one value."""
-    op, tensor = sums.op, group.s[source(load)].op.output(0)
-    read = axes_of(next(each for each in loads_of(op) if each.producer is tensor))
-    pairs = zip((*op.axis, *op.reduce_axis), (*group.anchor.axis, *group.anchor.reduce_axis), strict=True)
-    axes = [axis for own, axis in pairs if own in read]
-    return group.s[group.s.cache_read(source(load), scope, [sums], reindex=True)], axes
 
 
 def _panels(

@@ -21,40 +21,21 @@ from math import ceil, log2, prod
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
 from ...ir.analysis.linear import linear, terms
-from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
-from ...ir.ops import const
+from ...ir.expr import IntImm, IterVar, ProducerLoad, Var
 from ...te.operation import Operation
+from ..contractions import Contraction, flat
 from ..estimate import Body, Nest
 from ..instructions import pieces
-from ..operations import axes_in, contiguous, fixed_extent
+from ..operations import axes_in, axes_of, contiguous, fixed_extent, size_of
 from .gemm_plan import Plan
-from .packs import axes_of
 from .sum_nest import stored_by
 
-__all__ = ["Contraction", "Elements", "contraction_nest", "copied_how", "flat", "lies_along", "read_in_place", "size_of"]
+__all__ = ["Elements", "contraction_nest", "copied_how", "lies_along", "read_in_place"]
 
 NEAR = 4
 """Elements apart up to which vectors are loaded whole."""
 LONG = 16
 """Terms of the innermost loop of a sum from which on the loops around it cost little."""
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """a: what is read by rows, b: by columns. Axes of the operation: outer are loops around; columns are in the order of the
-    result, and rows where columns are few; else rows are in the order in which a is stored."""
-
-    a: ProducerLoad
-    b: ProducerLoad
-    outer: tuple[IterVar, ...]
-    rows: tuple[IterVar, ...]
-    columns: tuple[IterVar, ...]
-    summed: tuple[IterVar, ...]
-
-
-def size_of(axes: Sequence[IterVar]) -> int:
-    """How many values several axes of known extents have together."""
-    return prod(map(fixed_extent, axes))
 
 
 def lies_along(found: Contraction) -> bool:
@@ -217,11 +198,3 @@ def _copying(load: ProducerLoad, source: Access, panel: Access, side: Side, foun
         count["shuffle"] = width * log2(lanes)
     written = Access(panel.array, panel.indices, panel.shape, stored=True)
     return _nested((Body(count, (source, written), tuple(inner.items())),), loops)
-
-
-def flat(digits: Sequence[tuple[Expr, int]]) -> Expr:
-    """The number that indices make, each with its extent."""
-    number = const(0, "int32") if not digits else digits[0][0]
-    for index, extent in digits[1:]:
-        number = number * extent + index
-    return number

@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING
 from ...ir.expr import ProducerLoad
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..operations import is_known
+from ..contractions import upstream
+from ..operations import is_known, source
 from ..plan import Candidate
 from .fallback import reduction
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
 from .gemv import gemv, thin
-from .operands import Operands, is_product, operands, reduce_axes, source, upstream
+from .operands import Operands, is_product, operands, reduce_axes
 from .streams import last_cache
 
 if TYPE_CHECKING:

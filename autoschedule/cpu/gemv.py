@@ -22,8 +22,10 @@ from ...ir.expr import ProducerLoad
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
+from ..contractions import upstream
+from ..operations import source
 from .gemm_plan import ASSUMED, TASKS
-from .operands import Operands, reduce_axes, source, upstream
+from .operands import Operands, reduce_axes
 
 if TYPE_CHECKING:
     from ..groups import Group

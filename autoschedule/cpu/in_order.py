@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from ...codegen.machine import WAYS
 from ...ir.expr import IntImm, IterVar
+from ..loops import fused
 from ..operations import fixed_extent
 from ..row_chain import whole_load
 from .injective import worth_threads
-from .lanes import fused, power_below
+from .lanes import power_below
 from .transposes import MAX_TILE, read_across, turned_rows
 
 if TYPE_CHECKING:

@@ -25,11 +25,10 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import loads_of
+from ..operations import loads_of, source
 from .depthwise import windows
 from .gemm_plan import ASSUMED, TASKS
 from .injective import worth_threads
-from .operands import source
 
 if TYPE_CHECKING:
     from ..groups import Group

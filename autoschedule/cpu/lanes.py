@@ -20,8 +20,9 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..loops import fused
 
-__all__ = ["ROUNDS", "across_lanes", "fused", "halves", "length", "power_below", "with_lane_last"]
+__all__ = ["ROUNDS", "across_lanes", "halves", "length", "power_below", "with_lane_last"]
 
 MOST_ACCUMULATORS = 8
 ROUNDS = 6
@@ -87,11 +88,6 @@ def length(axes: Sequence[IterVar]) -> int | None:
     """The product of the extents; None where one is no constant."""
     known = [constant_extent(axis) for axis in axes]
     return prod(extent for extent in known if extent is not None) if None not in known else None
-
-
-def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
-    """The loop over all of these."""
-    return stage.fuse(*axes) if len(axes) > 1 else axes[0]
 
 
 def with_lane_last(axes: Sequence[IterVar]) -> list[IterVar]:

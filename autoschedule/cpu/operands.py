@@ -10,14 +10,13 @@ from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Producer
 from ...te.factors import factors
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ...te.tensor import Tensor
 from ..operations import fixed_extent, loads_of
 from .gemm_plan import Product
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Operands", "is_product", "operands", "reduce_axes", "source", "upstream"]
+__all__ = ["Operands", "is_product", "operands", "reduce_axes"]
 
 
 @dataclass(frozen=True)
@@ -79,24 +78,6 @@ def operands(group: Group) -> Operands:
         bits=max(b.dtype.bits, anchor.output(0).dtype.bits), stride=width, in_place=packed,
         scattered=not packed and (b.indices[-1] is not j or b.producer in heads), columns=width if packed else 0)
     return Operands(a, b, product)
-
-
-def source(load: ProducerLoad) -> Tensor:
-    """The tensor that is read."""
-    assert isinstance(load.producer, Tensor)
-    return load.producer
-
-
-def upstream(group: Group, load: ProducerLoad) -> list[Operation]:
-    """The heads that an operand is computed from."""
-    above: dict[Operation, None] = {}
-    stack = [source(load).op]
-    while stack:
-        op = stack.pop()
-        if op in group.heads and op not in above:
-            above[op] = None
-            stack.extend(tensor.op for tensor in op.input_tensors)
-    return list(above)
 
 
 def reduce_axes(op: Operation) -> tuple[IterVar, ...]:

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 from ...codegen.machine import Machine
 from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ...te.tensor import Tensor
-from ..operations import axes_in, contiguous
+from ..loops import fused
+from ..operations import axes_in, axes_of, contiguous
 from .injective import sweep, worth_threads
-from .lanes import fused
 
 if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["Read", "axes_of", "is_movable", "order_of", "pack", "packs", "reads_of"]
+__all__ = ["Read", "is_movable", "order_of", "pack", "packs", "reads_of"]
 
 PACKING, PACKING_FAR = 18, 40
 """Operations on vectors in whose time a vector of a tensor is loaded and stored in another order: of one that the second cache
@@ -55,17 +55,6 @@ class Read:
     cost: float
     beside: frozenset[IterVar]
     twins: frozenset[IterVar]
-
-
-def axes_of(load: ProducerLoad) -> frozenset[IterVar]:
-    """The axes that its indices depend on."""
-    axes: set[IterVar] = set()
-    for index in load.indices:
-        if isinstance(index, IterVar):
-            axes.add(index)
-        else:
-            axes |= axes_in(index)
-    return frozenset(axes)
 
 
 def place_of(load: ProducerLoad, axis: IterVar) -> int | None:

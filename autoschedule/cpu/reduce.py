@@ -23,10 +23,11 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..loops import fused
 from ..operations import axes_in, contiguous, inlined_into, loads_of
 from ..row_chain import whole_load
 from .injective import worth_threads
-from .lanes import ROUNDS, across_lanes, fused, length, with_lane_last
+from .lanes import ROUNDS, across_lanes, length, with_lane_last
 from .streams import fetch_ahead
 
 if TYPE_CHECKING:

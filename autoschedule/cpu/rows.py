@@ -26,11 +26,12 @@ from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..loops import fused
 from ..operations import elements, fixed_extent, inlined_into, is_expensive, loads_of, weight
 from ..plan import Candidate
 from ..row_chain import RowChain, row_chain
 from .injective import sweep, worth_threads
-from .lanes import across_lanes, fused, length, with_lane_last
+from .lanes import across_lanes, length, with_lane_last
 from .reduce import add_rows, layout_of, reduce, too_few_rows
 from .streams import stream, streams
 

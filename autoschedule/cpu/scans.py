@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
+from ..loops import fused
 from ..operations import contiguous, is_expensive, is_plain, loads_of
 from .injective import worth_threads
-from .lanes import fused, power_below
+from .lanes import power_below
 from .transposes import MAX_TILE, read_across, turned_rows
 
 if TYPE_CHECKING:

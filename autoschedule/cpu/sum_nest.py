@@ -25,8 +25,9 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import ASSUMED, Body, Nest
 from ..instructions import class_of, instructions_of, links_of, load_of, number_of, vectors
+from ..operations import axes_of
 from .lanes import power_below
-from .packs import axes_of, order_of
+from .packs import order_of
 from .sum_plan import SumPlan
 from .transposes import loads_in
 

@@ -25,8 +25,8 @@ from ...ir.expr import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad,
 from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..operations import axes_in, contiguous, depends_on
-from .packs import Read, axes_of, is_movable, packs, reads_of
+from ..operations import axes_in, axes_of, contiguous, depends_on
+from .packs import Read, is_movable, packs, reads_of
 
 __all__ = ["SumPlan", "Terms", "best_plan", "gathers", "plans", "terms_of"]
 

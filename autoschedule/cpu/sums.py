@@ -30,12 +30,13 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import Estimate, Lines, estimate, soonest
 from ..forms import form_of
-from ..operations import axes_in, inlined_into, loads_of
+from ..loops import fused
+from ..operations import axes_in, axes_of, inlined_into, loads_of
 from ..plan import Candidate
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
-from .lanes import fused, halves, length, power_below
-from .packs import axes_of, pack
+from .lanes import halves, length, power_below
+from .packs import pack
 from .sum_nest import Around, Loads, loops_around, stored_by, sum_nest
 from .sum_plan import SumPlan, Terms, best_plan, cost_of, plans, terms_of
 from .transposes import expanded, loads_in

@@ -26,12 +26,10 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.axis import thread_axis
-from ..cpu.contraction import as_matrix, contraction_of, copied
-from ..cpu.contraction_nest import Contraction, flat, size_of
-from ..cpu.lanes import fused
-from ..cpu.operands import upstream
+from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, upstream
 from ..estimate import Estimate
-from ..operations import contiguous, fixed_extent
+from ..loops import fused
+from ..operations import contiguous, fixed_extent, size_of
 from ..plan import Candidate
 from .tensor_cores import on_tensor_cores
 from .threads import LAUNCH, VECTOR, WARP, apart_in_banks, blocks_at_once, lanes_of, slowest

@@ -22,8 +22,8 @@ from ...ir.expr import IterVar
 from ...ir.visit import post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
-from ..cpu.lanes import fused
 from ..estimate import Estimate
+from ..loops import fused
 from ..operations import contiguous, fixed_extent, is_plain, loads_of
 from ..plan import Candidate
 from ..row_chain import RowChain, row_chain

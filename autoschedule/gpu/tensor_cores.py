@@ -24,12 +24,10 @@ from ... import te
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
 from ...te.axis import thread_axis
-from ..cpu.contraction import contraction_of
-from ..cpu.contraction_nest import Contraction, size_of
-from ..cpu.lanes import fused
-from ..cpu.operands import upstream
+from ..contractions import Contraction, contraction_of, upstream
 from ..estimate import Estimate
-from ..operations import contiguous, fixed_extent
+from ..loops import fused
+from ..operations import contiguous, fixed_extent, size_of
 from ..plan import Candidate
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of, slowest
 

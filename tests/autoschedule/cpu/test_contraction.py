@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule import schedule
-from tilewright.autoschedule.cpu.contraction import contraction_of
+from tilewright.autoschedule.contractions import contraction_of
 
 HASWELL = "llvm -mcpu=haswell"
 

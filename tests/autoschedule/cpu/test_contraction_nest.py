@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tilewright import te
 from tilewright.autoschedule import schedule
-from tilewright.autoschedule.cpu.contraction import contraction_of
-from tilewright.autoschedule.cpu.contraction_nest import Contraction, Elements, Side, contraction_nest, copied_how, read_in_place
+from tilewright.autoschedule.contractions import Contraction, contraction_of
+from tilewright.autoschedule.cpu.contraction_nest import Elements, Side, contraction_nest, copied_how, read_in_place
 from tilewright.autoschedule.cpu.gemm_plan import Plan
 from tilewright.autoschedule.estimate import Body, Nest
 from tilewright.codegen.machine import MACHINES, RegisterTile

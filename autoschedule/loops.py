@@ -1,0 +1,15 @@
+"""What rules do to loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.expr import IterVar
+from ..schedule import Stage
+
+__all__ = ["fused"]
+
+
+def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
+    """The loop over all of these."""
+    return stage.fuse(*axes) if len(axes) > 1 else axes[0]
