@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .target import Target
 
-__all__ = ["GPUS", "Gpu", "architecture_of", "gpu_of"]
+__all__ = ["GPUS", "Gpu", "architecture_of", "architectures_of", "gpu_of"]
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -59,5 +59,11 @@ def gpu_of(target: Target) -> Gpu:
 
 
 def architecture_of(target: Target) -> str:
-    """What it says, or what is taken where it says none."""
-    return target.option("arch") or (EMULATED if target.has_flag("emulate") else DEFAULT)
+    """The one that schedules and text are for: the least that it says, or what is taken where it says none."""
+    return architectures_of(target)[0]
+
+
+def architectures_of(target: Target) -> list[str]:
+    """Those that a library of the target has machine code for, the least first."""
+    said = sorted(set(filter(None, target.option("arch").split(","))), key=list(GPUS).index)
+    return said or [EMULATED if target.has_flag("emulate") else DEFAULT]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..codegen.cuda.unit import DeviceUnit, unit_of
 from ..codegen.export.cases import same_kinds
 from ..codegen.export.companion import Companion
 from ..codegen.export.cpu import baseline_target
 from ..codegen.export.errors import DoesNotFit, NameTaken, NotACName
 from ..codegen.export.final_kernel import FinalKernel
+from ..codegen.export.gpu import GpuFunction
 from ..codegen.export.library import Exporter
 from ..codegen.export.names import check_names, library_identifier
 from ..codegen.export.variants import Variant, best_first, renamed
+from ..codegen.gpus import architectures_of
 from ..codegen.names import machine_and_system
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -27,7 +31,7 @@ from ..runtime.signature import BufferParam, Signature
 from ..te import Tensor
 from .build import tuned_program
 from .bundle import bundling
-from .compile import BuildItem, Request
+from .compile import BuildItem, Request, lowered_programs
 from .linked import prepared_request
 from .lower import Buildable, check_name, evidence_of
 
@@ -66,6 +70,9 @@ class Library:
     for another target, it is the same function with code for several processors, of which the most demanding that the processor
     runs is taken, by asking it once. A processor that runs none gets a status, and tw.load raises MissingInstructions (TW0742).
 
+    A function for a target "cuda" takes a stream first, and tensors in a GPU's memory; added again for another architecture, it has
+    the schedule of each. It finds the driver when it runs, and C alone calls it: tw.load gives the functions for CPUs.
+
     tuned: a database of autotune's, from which lists of tensors take their schedules. bounds_check, fast_math, fp_contract, exact:
     of all functions, as tw.build has them. Raises NotACName (TW0703) for a name that no file and no C function could have.
     """
@@ -82,6 +89,7 @@ class Library:
         self._tuned, self._exact = tuned, exact
         self._options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
         self._functions: dict[str, tuple[_Case, ...]] = {}
+        self._gpu: dict[str, tuple[DeviceUnit, ...]] = {}
 
     def add(
         self, name: str, what: Buildable, args: Sequence[Tensor | Var] | None = None,
@@ -97,6 +105,13 @@ class Library:
         check_name(name)
         check_names([name], (), ())
         targets = [Target.parse(each) for each in ([target] if isinstance(target, (str, Target)) else target)]
+        is_gpu = [each.kind == "cuda" for each in targets]
+        if name in (self._functions if any(is_gpu) else self._gpu) or any(is_gpu) > all(is_gpu):
+            raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for CPUs and for GPUs", called=user_source(),
+                             reason="a function for GPUs takes a stream, and one for CPUs does not", fix="give each its own name")
+        if any(is_gpu):
+            self._add_gpu(name, what, args, targets)
+            return
         cases = self._functions.get(name, ())
         with deep_recursion(), bundling(lambda: evidence_of(what)):
             for each in targets:
@@ -109,11 +124,33 @@ class Library:
                              fix='target="llvm"')
         self._functions[name] = cases
 
+    def _add_gpu(self, name: str, what: Buildable, args: Sequence[Tensor | Var] | None, targets: Sequence[Target]) -> None:
+        """A function for GPUs, or further architectures of one that is there."""
+        units = self._gpu.get(name, ())
+        with deep_recursion():
+            for each in targets:
+                if each.has_flag("emulate"):
+                    raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for {str(each)!r}", called=user_source(),
+                                     reason="code for an emulated GPU runs in this process alone", fix='target="cuda -arch=sm_80"')
+                program = BuildItem(name, tuned_program(what, each, self._tuned, self._exact), args)
+                function, = lowered_programs(Request((program,), each, self._options, renamed=True, exact=self._exact))
+                unit = unit_of(function, each, self._options)
+                if any(_shapes(unit.signature) != _shapes(other.signature) for other in units):
+                    raise DoesNotFit(f"{name!r} is there already with other parameters", called=user_source(),
+                                     reason=f"{unit.signature} differs from {units[0].signature}", fix="give it another name")
+                taken = {arch for other in units for arch in architectures_of(other.target)}
+                if not taken.isdisjoint(architectures_of(each)):
+                    raise NameTaken(f"{unit.signature} would be there twice", called=user_source(),
+                                    reason=f"it was added for {', '.join(sorted(taken))} already",
+                                    fix="give it another name, or another architecture")
+                units = (*units, unit)
+        self._gpu[name] = units
+
     def _check_target(self, name: str, target: Target, among: Sequence[Target]) -> None:
         others = [variant.target for cases in self._functions.values() for case in cases for variant in case.variants]
         if target.kind != "llvm":
             raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for {str(target)!r}", called=user_source(),
-                             reason="libraries of several functions hold machine code of CPUs", fix='target="llvm"',
+                             reason="libraries of several functions hold machine code", fix='target="llvm", or "cuda"',
                              allowed='for "c", tw.build({"name": what}, target="c").export("name.c")')
         lengths = sorted({each.sve_bits for each in (*others, *among)} - {0})
         if len(lengths) > 1:
@@ -130,7 +167,7 @@ class Library:
         """What writes the library, and what is in it beside its kernels. Raises NothingToExport (TW0740) for one without
         functions."""
         targets = dict.fromkeys(variant.target for cases in self._functions.values() for case in cases for variant in case.variants)
-        if not targets:
+        if not targets and not self._gpu:
             raise NothingToExport(f"library {self.name!r} has no functions", called=user_source(),
                                   fix='lib.add("name", [A, B]) before it is exported')
         kernels: list[FinalKernel] = []
@@ -140,9 +177,10 @@ class Library:
             if len(cases) > 1:
                 several[name] = names
             kernels += [_kernel(own, case, len(targets) > 1) for own, case in zip(names, cases, strict=True)]
-        target = next(iter(targets))
+        target = next(iter(targets), Target())
+        gpu = tuple(reduce(GpuFunction.joined, (unit.exported() for unit in units)) for units in self._gpu.values())
         exporter = Exporter(tuple(kernels), self._options.fast_math, self._options.fp_contract,
-                            baseline_target(target) if len(targets) > 1 else target)
+                            target if len(targets) == 1 else baseline_target(target), gpu=gpu)
         return exporter, Companion(cases=several)
 
     def export(self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False) -> tuple[Path, Path, Path]:
@@ -168,7 +206,7 @@ class Library:
         return exporter.python_package(Path(folder), self.name, version, companion)
 
     def __repr__(self) -> str:
-        return f"Library({self.name!r}: {', '.join(self._functions) or 'empty'})"
+        return f"Library({self.name!r}: {', '.join((*self._functions, *self._gpu)) or 'empty'})"
 
 
 def _kernel(name: str, case: _Case, varied: bool) -> FinalKernel:

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 __all__ = ["DLPACK_TYPES", "GIL_THRESHOLD", "ITEM_BYTES", "NUMPY_TYPE_NUMBERS", "OUT_OF_MEMORY", "ArgumentRecord",
-           "ArrayFields", "CallTable", "Check", "DLTensor", "DescrFields", "ExchangeApi", "Flag", "WRITEABLE",
+           "ArrayFields", "CallTable", "Check", "DLTensor", "DescrFields", "ExchangeApi", "Flag", "Trouble", "WRITEABLE",
            "numpy_layout_holds", "pack_status", "unpack_status"]
 
 OUT_OF_MEMORY = -1
@@ -36,10 +36,23 @@ class Check(IntEnum):
     TOO_LARGE = 9
     OVERLAP = 10
     SCALAR_RANGE = 11
-    PROCESSOR = 12      # these four only the C functions of exported libraries report
+    PROCESSOR = 12      # these five only the C functions of exported libraries report
     NULL = 13
     EXTENT = 14
     CASE = 15
+    CUDA = 16           # in the place of a parameter, a Trouble; the detail is the driver's CUresult
+
+
+class Trouble(IntEnum):
+    """Why a GPU does not run a function of an exported library, as a status of Check.CUDA tells it."""
+
+    NO_DRIVER = 0
+    OLD_DRIVER = 1
+    NO_GPU = 2
+    ARCHITECTURE = 3
+    LOAD = 4
+    MEMORY = 5
+    LAUNCH = 6
 
 
 def pack_status(check: Check, param: int, detail: int = 0) -> int:

@@ -21,7 +21,7 @@ from .cuda_array import DeviceArray
 from .cuda_errors import LaunchFailed, WrongArchitecture
 from .cuda_launch import KernelLaunch, Workspace
 from .errors import WrongDevice
-from .kernel import Kernel, arguments_in_order, number_argument
+from .kernel import Exporting, Kernel, arguments_in_order, number_argument
 from .records import make_records
 from .signature import BufferParam, ScalarParam, Signature
 from .tensors import Found, NoMemory, RefusedMemory, find_device_tensor
@@ -270,6 +270,8 @@ def _timed(driver: Any, run: Callable[[], None], number: int) -> float:
     return float(end.time_since(begin))
 
 
-def device_kernel(signature: Signature, check: int, program: DeviceProgram, sources: Callable[[str], str], code: object) -> Kernel:
-    """The callable for a program on a GPU. check: the address of the generated check. code: keeps it in memory."""
-    return DeviceKernel(_DeviceEntry(signature, check, program, code), sources)
+def device_kernel(signature: Signature, check: int, program: DeviceProgram, sources: Callable[[str], str], code: object,
+                  exporting: Exporting | None = None) -> Kernel:
+    """The callable for a program on a GPU. check: the address of the generated check. code: keeps it in memory. exporting: writes
+    its library."""
+    return DeviceKernel(_DeviceEntry(signature, check, program, code), sources, exporting)

@@ -15,6 +15,8 @@ _DLPACK_NAMES = {
 }
 HOST_KINDS = (1, 3)
 """DLPack device types whose memory the CPU may read and write."""
+GPU_KINDS = (2, 13)
+"""Those whose memory a GPU of NVIDIA's may."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,8 @@ def _wrong_rank(r: _Report) -> CallError:
 
 def _wrong_device(r: _Report) -> CallError:
     got = f"device {r.found.device}" if r.found else "another device"
+    if r.signature.on_stream:
+        return r.error(WrongDevice, f"is on {got}; this function runs on a GPU", "copy it to the memory of the stream's GPU first")
     return r.error(WrongDevice, f"is on {got}; this kernel runs on the CPU",
                    "copy it to the host first (for torch and cupy: x.cpu(), x.get())")
 
@@ -239,6 +241,9 @@ def _wrong_stride(r: _Report) -> CallError:
 def _misaligned(r: _Report) -> CallError:
     got = f"lies at address {r.found.data:#x}" if r.found else "lies at an address"
     if isinstance(r.param, BufferParam) and r.param.alignment > ITEM_BYTES[r.param.dtype]:
+        if r.signature.on_stream:
+            return r.error(Misaligned, f"{got}, which is no multiple of the {r.param.alignment} bytes that a thread takes at once",
+                           "pass memory as the driver allocates it")
         return r.error(Misaligned, f"{got}, which is no multiple of the {r.param.alignment} bytes that the kernel was built for "
                        "(data_alignment of a tensor intrinsic)", "pass tw.array(x), which is aligned to 64 bytes")
     return r.error(Misaligned, f"{got}, which is no multiple of the element's {ITEM_BYTES[r.param.dtype]} bytes",

@@ -399,12 +399,14 @@ class Kernel:
 
         threads: how parallel loops run there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
         that was given no name is called like the library. loadable: an object or archive that `tw.load` takes too, once it
-        is linked to a shared library; a .so always is. Raises NothingToExport (TW0740) for what was not built here for a CPU, and
-        another ExportError where the name, the options or the linker do not allow it.
+        is linked to a shared library; a .so always is. What was built for "cuda" has machine code for the architectures of
+        its target and portable code behind it; C calls it with a stream, and `tw.load` does not take it. Raises NothingToExport
+        (TW0740) for what was not built here for a processor, CompilerMissing (TW0813) where NVRTC is not there to make a GPU's
+        code, and another ExportError where the name, the options or the linker do not allow it.
         """
         if self._exporting is None:
             raise NothingToExport(f"cannot export {self.name}", called=user_source(),
-                                  reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
+                                  reason="only what was built here for a processor is: not what was loaded or emulated",
                                   fix='build it from its schedule with target="llvm", and export that')
         return self._exporting(path, threads, loadable)
 

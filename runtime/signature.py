@@ -87,7 +87,8 @@ class Binding:
 class Signature:
     """A kernel's name and parameters in call order, and its free shape symbols in order of first appearance.
 
-    long_running: the kernel may run for long on small arguments, so a call always releases the interpreter's lock.
+    long_running: the kernel may run for long on small arguments, so a call always releases the interpreter's lock. on_stream: it
+    is a library's function for GPUs, whose first argument is a stream of the driver's.
     Raises SymbolNotBound (TW0521) where a symbol cannot be computed from any argument's shape.
     """
 
@@ -95,6 +96,7 @@ class Signature:
     params: tuple[BufferParam | ScalarParam, ...]
     symbols: tuple[Symbol, ...] = ()
     long_running: bool = False
+    on_stream: bool = False
     bindings: dict[str, Binding] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,13 +122,14 @@ class Signature:
             "params": [_param_json(param) for param in self.params],
             "symbols": [[s.name, s.dtype] for s in self.symbols],
             "long_running": self.long_running,
-        }
+        } | ({"on_stream": True} if self.on_stream else {})
 
     @staticmethod
     def from_json(data: Any) -> Signature:
         """The signature that `as_json` wrote. Raises ValueError, TypeError, KeyError or SymbolNotBound (TW0521) for other data."""
         symbols = tuple(Symbol(_text(name), _dtype(dtype)) for name, dtype in data["symbols"])
-        return Signature(_text(data["name"]), tuple(map(_param_from_json, data["params"])), symbols, bool(data["long_running"]))
+        return Signature(_text(data["name"]), tuple(map(_param_from_json, data["params"])), symbols, bool(data["long_running"]),
+                         bool(data.get("on_stream", False)))
 
 
 def extent_text(extent: Extent) -> str:

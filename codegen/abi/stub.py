@@ -53,12 +53,13 @@ def scalar_type(dtype: str) -> str:
 def stub_text(signature: Signature) -> str:
     """The text of all entries for one kernel: a module of its own, to be linked with the kernel's."""
     kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
-    kinds += ["i64"] * len(signature.symbols)
+    kinds = [*(["ptr"] if signature.on_stream else []), *kinds, *["i64"] * len(signature.symbols)]
     declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
     check = _check_text(signature)
     if _WIDE_PRODUCT in check:
         declaration += f"declare {{ i64, i1 }} {_WIDE_PRODUCT}(i64, i64)\n"
-    return "\n".join((declaration, check, _run_text(signature), _call_text(signature)))
+    call = "" if signature.on_stream else _call_text(signature)     # Python calls kernels for GPUs by other ways
+    return "\n".join((declaration, check, _run_text(signature), call))
 
 
 _WIDE_PRODUCT = "@llvm.smul.with.overflow.i64"
@@ -265,7 +266,8 @@ def _check_overlaps(text: StraightLine, signature: Signature, ranges: dict[int, 
 
 def _run_text(signature: Signature) -> str:
     text = StraightLine()
-    passed: list[str] = []
+    stream = ", ptr %stream" if signature.on_stream else ""
+    passed: list[str] = ["ptr %stream"] if stream else []
     for i, param in enumerate(signature.params):
         if isinstance(param, BufferParam):
             passed.append("ptr " + text.load("ptr", "%args", record_offset(i, "data")))
@@ -274,7 +276,7 @@ def _run_text(signature: Signature) -> str:
     passed += ["i64 " + text.load("i64", "%symbols", 8 * k) for k in range(len(signature.symbols))]
     status = text.value(f"call i32 @{kernel_symbol(signature.name)}({', '.join(passed)})")
     text.add(f"ret i32 {status}")
-    return _function(f"i32 @{_symbol('run', signature.name)}(ptr readonly %args, ptr readonly %symbols) nounwind", text)
+    return _function(f"i32 @{_symbol('run', signature.name)}(ptr readonly %args, ptr readonly %symbols{stream}) nounwind", text)
 
 
 def _scalar_value(text: StraightLine, i: int, dtype: str) -> str:

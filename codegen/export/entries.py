@@ -4,6 +4,8 @@
     int32_t NAME_checked(const DLTensor *A, const DLTensor *C)     the checks of a call from Python, by tw_check_NAME
     const char *NAME_error(int32_t status)
 
+A function for GPUs has a stream as its first argument: of all of them, but _error.
+
 They run on any processor of the architecture; code that needs more is called only once the processor is known to have it.
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...runtime.abi import ITEM_BYTES, Check, DLTensor, Flag, pack_status
-from ...runtime.device import HOST_KINDS
+from ...runtime.device import GPU_KINDS, HOST_KINDS
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from ...runtime.tensors import BEYOND_MEMORY
 from ..abi.arguments import RECORD_BYTES, record_offset
@@ -33,17 +35,19 @@ def entries_text(signature: Signature, texts: Mapping[int, str], attributes: str
     that each variant of the kernel needs; one of these has to be there."""
     plain, checked, error = entry_names(signature.name)
     symbols = stub_symbols(signature.name)
-    kinds = ", ".join([*("ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params),
-                       *("i64" for _ in signature.symbols)])
+    stream = ["ptr %stream"] if signature.on_stream else []
+    taken = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
+    kinds = ", ".join([*("ptr" for _ in stream), *taken, *("i64" for _ in signature.symbols)])
     declarations = [f"declare i32 @{kernel_symbol(signature.name)}({kinds})", f"declare i64 @{ABSENT}()",
-                    f"declare i32 @{symbols['check']}(ptr, ptr)", f"declare i32 @{symbols['run']}(ptr, ptr)",
+                    f"declare i32 @{symbols['check']}(ptr, ptr)",
+                    f"declare i32 @{symbols['run']}({', '.join(['ptr'] * (2 + len(stream)))})",
                     "declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)"]
     carried = [f"{kind} %p{i}" for i, kind in enumerate(carried_kinds(signature))]
     extents = [f"i64 %n{k}" for k in range(len(signature.symbols))]
     return "\n".join([
         *declarations,
-        f"define i32 @{plain}({', '.join([*extents, *carried])}) {attributes} {{", *_plain(signature, masks), "}",
-        f"define i32 @{checked}({', '.join(carried)}) {attributes} {{", *_checked(signature, masks), "}",
+        f"define i32 @{plain}({', '.join([*stream, *extents, *carried])}) {attributes} {{", *_plain(signature, masks), "}",
+        f"define i32 @{checked}({', '.join([*stream, *carried])}) {attributes} {{", *_checked(signature, masks), "}",
         error_text(error, texts, attributes),
     ])
 
@@ -85,7 +89,7 @@ def _plain(signature: Signature, masks: Sequence[int]) -> list[str]:
         if symbol.limit is not None:
             beyond = text.compare("sge", "i64", f"%n{k}", symbol.limit)
             text.leave_if(beyond, "fail", pack_status(Check.TOO_LARGE, at.param, at.dim))
-    passed: list[str] = []
+    passed: list[str] = ["ptr %stream"] if signature.on_stream else []
     for i, param in enumerate(signature.params):
         if isinstance(param, BufferParam):
             passed.append(f"ptr %p{i}")
@@ -124,7 +128,7 @@ def _checked(signature: Signature, masks: Sequence[int]) -> list[str]:
     _ask_processor(text, masks)
     for i, param in enumerate(signature.params):
         if isinstance(param, BufferParam):
-            _read_tensor(text, i, param)
+            _read_tensor(text, i, param, on_gpu=signature.on_stream)
         else:
             text.store("i64", _scalar_bits(text, i, param.dtype), "%records", record_offset(i, "data"))
     for i, param in signature.buffers:
@@ -135,7 +139,7 @@ def _checked(signature: Signature, masks: Sequence[int]) -> list[str]:
     block, sound = text.block, text.label("b")
     text.add(f"br i1 {refused}, label %fail, label %{sound}")
     text.start(sound)
-    result = text.value(f"call i32 @{symbols['run']}(ptr %records, ptr %symbols)")
+    result = text.value(f"call i32 @{symbols['run']}(ptr %records, ptr %symbols{', ptr %stream' if signature.on_stream else ''})")
     text.add(f"ret i32 {result}")
     text.start("fail")
     ways = [f"[ {status}, %{block} ]", *(f"[ {number}, %{at} ]" for number, at in text.exits)]
@@ -144,7 +148,7 @@ def _checked(signature: Signature, masks: Sequence[int]) -> list[str]:
     return text.lines
 
 
-def _read_tensor(text: StraightLine, i: int, param: BufferParam) -> None:
+def _read_tensor(text: StraightLine, i: int, param: BufferParam, *, on_gpu: bool) -> None:
     """The record of a DLTensor."""
     tensor = f"%p{i}"
     text.leave_if(text.compare("eq", "ptr", tensor, "null"), "fail", pack_status(Check.NULL, i, NULL_TENSOR))
@@ -152,7 +156,7 @@ def _read_tensor(text: StraightLine, i: int, param: BufferParam) -> None:
     device = text.load("i32", tensor, DLTensor.device_type.offset)
     shape = text.load("ptr", tensor, DLTensor.shape.offset)
     foreign = "true"
-    for kind in HOST_KINDS:
+    for kind in GPU_KINDS if on_gpu else HOST_KINDS:
         foreign = text.both(foreign, text.compare("ne", "i32", device, kind))
     fields = {
         "data": ("i64", text.value(f"add i64 {base}, {text.load('i64', tensor, DLTensor.byte_offset.offset)}")),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from .companion import ALONE, Companion
-from .names import entry_names, library_identifier, parameter_names
+from .names import STREAM, entry_names, library_identifier, parameter_names
 from .threads import hook_name
 
 __all__ = ["declarations", "header_text"]
@@ -97,8 +97,9 @@ def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -
     """The C declarations of a kernel: plain, checked, error. types: other C types for parameters, by name."""
     names = parameter_names(signature)
     extents, own = names[: len(signature.symbols)], names[len(signature.symbols):]
-    plain = [f"int64_t {name}" for name in extents]
-    checked: list[str] = []
+    stream = [f"void *{STREAM}"] if signature.on_stream else []
+    plain = [*stream, *(f"int64_t {name}" for name in extents)]
+    checked = list(stream)
     for param, name in zip(signature.params, own, strict=True):
         plain.append(f"{types[param.name]}{name}" if param.name in types else _plain_parameter(param, name))
         if types.get(param.name, "").startswith("const "):      # what a library's own function made, and checked
@@ -121,6 +122,9 @@ def _comment(signature: Signature, notes: Mapping[str, str]) -> str:
     names = parameter_names(signature)[len(signature.symbols):]
     width = max((len(name) for name in names), default=0)
     lines = [f"/* {signature.name}"]
+    if signature.on_stream:
+        width = max(width, len(STREAM))
+        lines.append(f" *   {STREAM:<{width}}  CUstream or cudaStream_t, NULL for the default one; tensors lie in its GPU's memory")
     for param, name in zip(signature.params, names, strict=True):
         what = str(param).removeprefix(f"{param.name}: ")
         what = notes.get(param.name, what if what.startswith("out ") else f"in  {what}")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ...errors import user_source
 from ...ir.constant import Constant
@@ -28,10 +29,12 @@ from .cases import case_declarations, case_text
 from .companion import ALONE, Companion
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
-from .errors import CallsPython, UnknownLibraryKind
+from .errors import CallsPython, DoesNotFit, UnknownLibraryKind
 from .files import check_place, make_folders, write_together
 from .final_kernel import FinalKernel, KernelExporter
-from .header import header_text
+from .gpu import GpuFunction, GpuVariant, gpu_statuses, gpu_text
+from .gpu_driver import driver_text
+from .header import declarations, header_text
 from .link import check_platform, shared_library
 from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
@@ -51,10 +54,11 @@ _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 @dataclass(frozen=True)
 class Exporter(KernelExporter):
     """Writes the library of some kernels. target: what their code is for, where they have no variants. inner: functions that
-    these call."""
+    these call. gpu: functions for GPUs beside them."""
 
     target: Target
     inner: tuple[FinalKernel, ...] = field(default=(), kw_only=True)
+    gpu: tuple[GpuFunction, ...] = field(default=(), kw_only=True)
 
     def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False,
                  companion: Companion = ALONE) -> tuple[Path, Path, Path]:
@@ -70,6 +74,8 @@ class Exporter(KernelExporter):
         check_place(place)
         check_threads(threads)
         check_platform(self.target)
+        for function in self.gpu:
+            check_parameters(function.signature)
         for program in self.programs:
             check_parameters(program.signature)
             callback = calls_packed(program.function)
@@ -84,13 +90,17 @@ class Exporter(KernelExporter):
                     reason="C was imported into it, and only clang makes of that what a library can hold: none is on the path",
                     fix="install clang, or compile the C by itself, drop import_c, and link both")
         stem = place.stem.removeprefix("lib") or place.stem
-        named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs))
+        named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs),
+                        gpu=tuple(function.named_for(stem) for function in self.gpu))
         return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
 
     def python_package(self, folder: Path, name: str, version: str, companion: Companion) -> Path:
         """Write a Python package of the kernels into a folder; returns it. Its parallel loops run on its own threads. Raises
         ExportError."""
         check_package(name, version)
+        if self.gpu:
+            raise DoesNotFit(f"a Python package cannot have {self.gpu[0].signature.name}", called=user_source(),
+                             reason="it runs on a GPU, and packages hold code of CPUs", fix=f'lib.export("lib{name}.so")')
         check_platform(self.target)
         check_place(folder)
         library = _Library(self, name, "hook", True, companion)
@@ -106,9 +116,12 @@ class _Library:
     """One library on its way to the disk."""
 
     def __init__(self, exporter: Exporter, stem: str, threads: str, loadable: bool, companion: Companion) -> None:
-        self.exporter, self.stem, self.threads, self.loadable = exporter, stem, threads, loadable
+        self.exporter, self.stem, self.threads = exporter, stem, threads
+        self.loadable = loadable and bool(exporter.programs)
+        """Python loads what runs on CPUs."""
         self.target = exporter.target
         self.signatures = [program.signature for program in exporter.programs]
+        self.every = [*self.signatures, *(function.signature for function in exporter.gpu)]
         self.variants = {program.signature.name: program.variants for program in exporter.programs}
         self.features = tuple(dict.fromkeys(chain.from_iterable(map(needed_features, self._targets()))))
         self.kernels, self.kernel_parts, self.constants = self._kernels()
@@ -117,7 +130,7 @@ class _Library:
         self.companion = self._with_cases(companion)
         companion = self.companion
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
-        names = [signature.name for signature in self.signatures]
+        names = [signature.name for signature in self.every]
         check_names(names, (*self.setters, *companion.functions), _FUNCTION.findall("\n".join(self.kernels)))
         self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters, *companion.functions)
 
@@ -145,8 +158,12 @@ class _Library:
         exporter = self.exporter
         own = [Variant(self.target, p.function, p.symbols) for p in exporter.programs if not p.variants]
         every = [*own, *chain.from_iterable(self.variants.values())]
-        inner = [Variant(self.target, p.function, p.symbols) for p in exporter.inner]
+        called = [*exporter.inner, *(each.checks for each in self._gpu_variants() if each.checks is not None)]
+        inner = [Variant(self.target, p.function, p.symbols) for p in called]
         constants = symbols_of(each.function for each in (*every, *inner))
+        for held in (*chain.from_iterable(each.constants for each in self._gpu_variants()), *(
+                image.content for function in exporter.gpu for _, image in function.images)):
+            constants.setdefault(held, f"tw_constant_{len(constants)}")
         messages: dict[str, tuple[str, ...]] = {}
 
         def text(target: Target, group: Sequence[Variant]) -> str:
@@ -168,7 +185,10 @@ class _Library:
         parts[0][1].extend([*choices, *map(stub_text, self.signatures)])
         return list(kernels.values()), [*parts, *((self.target, [text(self.target, [each])]) for each in inner)], constants
 
-    def _description(self) -> dict[str, object]:
+    def _gpu_variants(self) -> list[GpuVariant]:
+        return [variant for function in self.exporter.gpu for variant in function.variants]
+
+    def _description(self) -> dict[str, Any]:
         return describe(
             self.stem, self.exporter.programs, self.messages, self.target, features=self.features, threads=self.threads,
             is_parallel=self.parallel, is_module=self.exporter.is_module, types=self.companion.types, cases=self.companion.cases)
@@ -177,12 +197,15 @@ class _Library:
         """Write it, and what is beside it."""
         library = self.content(place)
         targets = ", ".join(repr(str(target)) for target in self._targets()[bool(any(self.variants.values())):])
-        header = header_text(self.stem, self.signatures, target=f"{targets} ({self.target.llvm_triple})",
+        gpus = ", ".join(dict.fromkeys(image.architecture for function in self.exporter.gpu for _, image in function.images))
+        made_for = f"{targets} ({self.target.llvm_triple}{f'; on GPUs {gpus}' if gpus else ''})"
+        header = header_text(self.stem, self.every, target=made_for,
                              threads=self.threads, version=own_version(), companion=self.companion).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
-        manifest = manifest_text(self._description(), {place.name: library, header_place.name: header}).encode()
+        description = {**self._description(), **self._gpu_description()}
+        manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
         openmp = self.parallel and self.threads == "openmp"
-        packages = package_files(self.stem, place.name, openmp=openmp, version=own_version())
+        packages = package_files(self.stem, place.name, openmp=openmp, opens=bool(self.exporter.gpu), version=own_version())
         write_together({
             header_place: (header, 0o666), manifest_place: (manifest, 0o666),
             **{place.with_name(name): (content, 0o666) for name, content in packages.items()},
@@ -201,7 +224,8 @@ class _Library:
         if place.suffix != ".so":
             code = self._code(others)
             return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
-        library = shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp")
+        library = shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp",
+                                 opens=bool(self.exporter.gpu))
         return sealed(library) if self.loadable else library
 
     def _code(self, others: list[str]) -> bytes:
@@ -218,4 +242,26 @@ class _Library:
         threads = threads_text(
             self.threads, library_identifier(self.stem), machine_and_system(self.target.llvm_triple), for_python=for_python)
         constants = [definitions(self.constants)] if self.constants else []
-        return [threads, cpu_text(self.target, self.features), *entries, *constants, *filter(None, [self.companion.code])]
+        return [threads, cpu_text(self.target, self.features), *entries, *constants, *self._gpu_texts(attributes),
+                *filter(None, [self.companion.code])]
+
+    def _gpu_texts(self, attributes: str) -> list[str]:
+        """The functions for GPUs, as LLVM IR."""
+        texts = [driver_text(attributes)] if self.exporter.gpu else []
+        for function in self.exporter.gpu:
+            said = {**status_texts(function.signature, self._gpu_messages(function), ()), **gpu_statuses(function.signature)}
+            texts += [gpu_text(function, self.constants, attributes), stub_text(function.signature),
+                      entries_text(function.signature, said, attributes, [0])]
+        return texts
+
+    def _gpu_messages(self, function: GpuFunction) -> tuple[str, ...]:
+        """What the positive statuses of a function mean: the checks of one variant are those of all."""
+        return next((self.messages[each.checks.function.name] for each in function.variants if each.checks is not None), ())
+
+    def _gpu_description(self) -> dict[str, Any]:
+        """What the manifest says of functions for GPUs."""
+        return {"gpu_functions": [
+            {"name": function.signature.name, "key": function.key or function.signature.name,
+             "declarations": list(declarations(function.signature)), "signature": function.signature.as_json(),
+             "messages": list(self._gpu_messages(function)), **function.description()}
+            for function in self.exporter.gpu]} if self.exporter.gpu else {}

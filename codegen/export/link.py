@@ -39,16 +39,17 @@ def check_platform(target: Target) -> None:
         "zig cc for WebAssembly)")
 
 
-def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool) -> bytes:
+def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool, opens: bool = False) -> bytes:
     """A shared library of one object: it needs the C and mathematics libraries and, with `openmp`, libgomp, as far as it
-    calls them. The environment's CC comes first, then the system's compilers and linkers, then the ziglang package.
+    calls them; with `opens`, dlopen, which glibc before 2.34 has in a library of its own. The environment's CC comes first, then
+    the system's compilers and linkers, then the ziglang package.
 
     Raises NoLinker, LinkFailed.
     """
     with _folder(file_name) as folder:
         source, result = folder / "kernels.o", folder / file_name
         source.write_bytes(code)
-        return _made(folder, _command(source, result, target, openmp), result)
+        return _made(folder, _command(source, result, target, openmp, opens), result)
 
 
 def program(text: str, file_name: str, target: Target) -> bytes:
@@ -89,19 +90,19 @@ def _made(folder: Path, command: Sequence[str], result: Path) -> bytes:
     return result.read_bytes()
 
 
-def _command(source: Path, result: Path, target: Target, openmp: bool) -> list[str]:
+def _command(source: Path, result: Path, target: Target, openmp: bool, opens: bool) -> list[str]:
     options = ["-shared", "-o", str(result), str(source)]
     passed = ["-soname", result.name, "-z", "defs", "-z", "noexecstack", "--as-needed"]
     through = [word for option in passed for word in ("-Xlinker", option)]  # -Wl, would part names at their commas
-    driver = _driver(target)
+    driver, dlopen = _driver(target), ["-ldl"] if opens else []
     if driver is not None:
-        return [*driver, *options, *through, "-lm", *(["-l:libgomp.so.1"] if openmp else [])]
+        return [*driver, *options, *through, "-lm", *dlopen, *(["-l:libgomp.so.1"] if openmp else [])]
     linker = None if target.is_foreign else next(filter(None, map(shutil.which, _LINKERS)), None)
     if linker is not None:
         return [linker, *options, *passed, *_system_libraries(openmp)]
     zig = _zig(target)
     if zig is not None:
-        return [*zig, *options, *through, "-lm", *_system_libraries(openmp, "libgomp")]
+        return [*zig, *options, *through, "-lm", *dlopen, *_system_libraries(openmp, "libgomp")]
     raise _nothing(result.name, target, f"none of {', '.join((*_DRIVERS, *_LINKERS))}")
 
 

@@ -12,7 +12,10 @@ from ...errors import user_source
 from ...runtime.signature import Signature
 from .errors import NameTaken, NotACName
 
-__all__ = ["check_names", "check_parameters", "entry_names", "library_identifier", "parameter_names"]
+__all__ = ["STREAM", "check_names", "check_parameters", "entry_names", "library_identifier", "parameter_names"]
+
+STREAM = "stream"
+"""What the first argument of functions for GPUs is called."""
 
 _KEYWORDS = frozenset("""
     alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch char
@@ -92,7 +95,7 @@ def library_identifier(stem: str) -> str:
 
 def parameter_names(signature: Signature) -> list[str]:
     """C names for the free shape symbols and then the parameters, in the order in which the plain function takes them."""
-    taken: set[str] = set()
+    taken = {STREAM} if signature.on_stream else set[str]()
     names: list[str] = []
     for item in (*signature.symbols, *signature.params):
         stem = re.sub(r"[^A-Za-z0-9_]", "_", item.name)

@@ -42,11 +42,12 @@ Libs: {libs}
 """
 
 
-def package_files(library: str, file: str, *, openmp: bool, version: str) -> dict[str, bytes]:
+def package_files(library: str, file: str, *, openmp: bool, version: str, opens: bool = False) -> dict[str, bytes]:
     """LIBRARYConfig.cmake and LIBRARY.pc by name. library: the file's stem; file: its name; openmp: whether loops run on OpenMP's
-    threads."""
+    threads; opens: whether functions open a library when they run."""
     suffix = file[file.rindex("."):]
-    needed = [] if suffix == ".so" else ["-lm", *([OPENMP] if openmp else [])]  # a shared library brings along what it needs
+    # a shared library brings along what it needs
+    needed = [] if suffix == ".so" else ["-lm", *([OPENMP] if openmp else []), *(["-ldl"] if opens else [])]
     texts = {f"{library}Config.cmake": _cmake_text(library, file, suffix, needed, version),
              f"{library}.pc": _pkg_config_text(library, file, suffix, needed, version)}
     return {name: text.encode() for name, text in texts.items()}

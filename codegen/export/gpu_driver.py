@@ -1,0 +1,275 @@
+"""What functions for GPUs call in a library, as LLVM IR: NVIDIA's driver, which is looked for when one of them runs.
+
+Nothing of the driver is linked: where there is none, the functions return a status. Code is loaded as the driver's libraries
+(cuLibraryLoadData), which belong to no context, once in a process.
+"""
+
+from __future__ import annotations
+
+from ...runtime.abi import Check, Trouble, pack_status
+from ..abi.straight_line import StraightLine
+
+__all__ = ["CAPABILITY", "DRIVER_LIBRARY", "FRAME_BYTES", "RESULTS", "driver_text", "trouble"]
+
+DRIVER_LIBRARY = "libcuda.so.1"
+FRAME_BYTES, _PUSHED, _DEVICE, CAPABILITY = 16, 0, 8, 12
+"""What a call knows of where it runs: whether it made a context current, the GPU, and ten times its major and its minor version."""
+
+_FUNCTIONS = (
+    "cuInit", "cuCtxGetCurrent", "cuStreamGetCtx", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
+    "cuCtxGetDevice", "cuDeviceGetAttribute", "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute", "cuLaunchKernel",
+    "cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2",
+)
+_NOW = 2                            # RTLD_NOW
+_MAJOR, _MINOR = 75, 76             # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+_DYNAMIC_SHARED = 8                 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_PER_THREAD = 2                     # streams up to this number are names, not addresses
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_INVALID_VALUE = 1
+
+RESULTS = {
+    1: "invalid value", 2: "out of memory", 3: "not initialized", 4: "deinitialized", 34: "a stub in the driver's place",
+    46: "device unavailable", 100: "no device", 101: "invalid device", 200: "invalid image", 201: "invalid context",
+    209: "no binary for this GPU", 214: "uncorrectable memory error", 218: "invalid PTX", 220: "NVLink error",
+    221: "the compiler of PTX is missing", 222: "unsupported version of PTX", 223: "compiling of PTX is disabled",
+    300: "invalid source", 301: "file not found", 302: "shared object not found", 303: "shared object not initialized",
+    304: "operating system's error", 400: "invalid handle", 401: "illegal state", 500: "not found", 600: "not ready",
+    700: "illegal address", 701: "out of resources for a launch", 702: "launch timed out", 709: "context is destroyed",
+    710: "assertion", 714: "hardware stack error", 715: "illegal instruction", 716: "misaligned address",
+    717: "invalid address space", 718: "invalid program counter", 719: "launch failed", 720: "cooperative launch too large",
+    800: "not permitted", 801: "not supported", 802: "system not ready", 803: "the driver does not fit the system",
+    804: "the driver's compatibility package does not fit this GPU", 900: "not permitted while a stream is captured",
+    901: "the capture of a stream was invalidated", 999: "unknown error",
+}
+"""The driver's results in words, as statuses tell them."""
+
+
+def trouble(kind: Trouble) -> int:
+    """The status of a trouble; the driver's result is added to it."""
+    return pack_status(Check.CUDA, kind)
+
+
+def driver_text(attributes: str) -> str:
+    """The functions, for any processor. attributes: of such functions.
+
+    i32 tw_cuda_enter(stream, frame)                      a status; the stream's context is current then
+    void tw_cuda_leave(frame)
+    i32 tw_cuda_load(slot, image)                         the driver's result; the slot holds the library
+    i32 tw_cuda_launch(stream, frame, library, slot, name, x, y, z, bx, by, bz, shared, arguments)
+    i32 tw_cuda_allocate(place, bytes, stream), i32 tw_cuda_fill(place, contents, bytes, stream), void tw_cuda_free(place, stream)
+    """
+    names = "".join(f'@tw_cuda_name{at} = private constant [{len(name) + 1} x i8] c"{name}\\00"\n'
+                    for at, name in enumerate(_FUNCTIONS))
+    return "\n".join([
+        "declare ptr @dlopen(ptr, i32)", "declare ptr @dlsym(ptr, ptr)",
+        f"@tw_cuda_functions = internal global [{len(_FUNCTIONS)} x ptr] zeroinitializer",
+        "@tw_cuda_ready = internal global i32 0", "@tw_cuda_primary = internal global ptr null",
+        f'@tw_cuda_library = private constant [{len(DRIVER_LIBRARY) + 1} x i8] c"{DRIVER_LIBRARY}\\00"', names,
+        _function("i32 @tw_cuda_find()", _find(), attributes),
+        _function("i32 @tw_cuda_context(ptr %stream, ptr %frame)", _context(), attributes),
+        _function("i32 @tw_cuda_enter(ptr %stream, ptr %frame)", _enter(), attributes),
+        _function("void @tw_cuda_leave(ptr %frame)", _leave(), attributes),
+        _function("i32 @tw_cuda_load(ptr %slot, ptr %image)", _load(), attributes),
+        _function("i32 @tw_cuda_kernel(ptr %frame, ptr %library, ptr %slot, ptr %name, i32 %shared)", _kernel(), attributes),
+        _function("i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr %slot, ptr %name, i64 %x, i64 %y, i64 %z, "
+                  "i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %arguments)", _launch(), attributes),
+        _function("i32 @tw_cuda_allocate(ptr %place, i64 %bytes, ptr %stream)", _allocate(), attributes),
+        _function("i32 @tw_cuda_fill(ptr %place, ptr %contents, i64 %bytes, ptr %stream)", _fill(), attributes),
+        _function("void @tw_cuda_free(ptr %place, ptr %stream)", _free(), attributes),
+    ])
+
+
+def _function(head: str, text: StraightLine, attributes: str) -> str:
+    return f"define {head} {attributes} {{\n" + "\n".join(text.lines) + "\n}\n"
+
+
+def _called(text: StraightLine, name: str, arguments: str) -> str:
+    """The result of one of the driver's functions."""
+    place = f"getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * _FUNCTIONS.index(name)})"
+    function = text.value(f"load atomic ptr, ptr {place} monotonic, align 8")
+    return text.value(f"call i32 {function}({arguments})")
+
+
+def _leave_unless_done(text: StraightLine, result: str, kind: Trouble | None = None) -> None:
+    """Return the driver's result, or the status that tells it, where it is an error."""
+    failed, on = text.label("failed"), text.label("on")
+    text.add(f"br i1 {text.compare('ne', 'i32', result, 0)}, label %{failed}, label %{on}")
+    text.start(failed)
+    text.add(f"ret i32 {result if kind is None else text.value(f'add i32 {result}, {trouble(kind)}')}")
+    text.start(on)
+
+
+def _return_if(text: StraightLine, condition: str, status: str) -> None:
+    out, on = text.label("out"), text.label("on")
+    text.add(f"br i1 {condition}, label %{out}, label %{on}")
+    text.start(out)
+    text.add(f"ret {status}")
+    text.start(on)
+
+
+def _find() -> StraightLine:
+    """The driver's functions, once; several threads may do it at the same time, and find the same."""
+    text = StraightLine()
+    ready = text.value("load atomic i32, ptr @tw_cuda_ready acquire, align 4")
+    _return_if(text, text.compare("ne", "i32", ready, 0), "i32 0")
+    library = text.value(f"call ptr @dlopen(ptr @tw_cuda_library, i32 {_NOW})")
+    _return_if(text, text.compare("eq", "ptr", library, "null"), f"i32 {trouble(Trouble.NO_DRIVER)}")
+    for at in range(len(_FUNCTIONS)):
+        function = text.value(f"call ptr @dlsym(ptr {library}, ptr @tw_cuda_name{at})")
+        _return_if(text, text.compare("eq", "ptr", function, "null"), f"i32 {trouble(Trouble.OLD_DRIVER)}")
+        text.add(f"store atomic ptr {function}, ptr getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * at}) monotonic, align 8")
+    _leave_unless_done(text, _called(text, "cuInit", "i32 0"), Trouble.NO_GPU)
+    text.add("store atomic i32 1, ptr @tw_cuda_ready release, align 4")
+    text.add("ret i32 0")
+    return text
+
+
+def _context() -> StraightLine:
+    """Make the context current where the stream belongs: that of a stream with an address; of others the current one, else the
+    first GPU's."""
+    text = StraightLine()
+    text.add("%context = alloca ptr")
+    text.store("i32", "0", "%frame", _PUSHED)
+    number = text.value("ptrtoint ptr %stream to i64")
+    of_stream, of_thread, push, done = (text.label(name) for name in ("of_stream", "of_thread", "push", "done"))
+    text.add(f"br i1 {text.compare('ugt', 'i64', number, _PER_THREAD)}, label %{of_stream}, label %{of_thread}")
+    text.start(of_stream)
+    _leave_unless_done(text, _called(text, "cuStreamGetCtx", "ptr %stream, ptr %context"), Trouble.NO_GPU)
+    text.add(f"br label %{push}")
+    text.start(of_thread)
+    _leave_unless_done(text, _called(text, "cuCtxGetCurrent", "ptr %context"), Trouble.NO_GPU)
+    ask, retain = text.label("ask"), text.label("retain")
+    text.add(f"br i1 {text.compare('eq', 'ptr', text.value('load ptr, ptr %context'), 'null')}, label %{ask}, label %{done}")
+    text.start(ask)
+    known = text.value("load atomic ptr, ptr @tw_cuda_primary acquire, align 8")
+    text.add(f"store ptr {known}, ptr %context")
+    text.add(f"br i1 {text.compare('eq', 'ptr', known, 'null')}, label %{retain}, label %{push}")
+    text.start(retain)
+    _leave_unless_done(text, _called(text, "cuDevicePrimaryCtxRetain", "ptr %context, i32 0"), Trouble.NO_GPU)
+    text.add(f"store atomic ptr {text.value('load ptr, ptr %context')}, ptr @tw_cuda_primary release, align 8")
+    text.add(f"br label %{push}")
+    text.start(push)
+    context = text.value("load ptr, ptr %context")
+    _leave_unless_done(text, _called(text, "cuCtxPushCurrent_v2", f"ptr {context}"), Trouble.NO_GPU)
+    text.store("i32", "1", "%frame", _PUSHED)
+    text.add(f"br label %{done}")
+    text.start(done)
+    text.add("ret i32 0")
+    return text
+
+
+def _enter() -> StraightLine:
+    text = StraightLine()
+    for step in ("@tw_cuda_find()", "@tw_cuda_context(ptr %stream, ptr %frame)"):
+        _leave_unless_done(text, text.value(f"call i32 {step}"))
+    device = text.value(f"getelementptr i8, ptr %frame, i64 {_DEVICE}")
+    capability = text.value(f"getelementptr i8, ptr %frame, i64 {CAPABILITY}")
+    text.add("%minor = alloca i32")
+    results = [_called(text, "cuCtxGetDevice", f"ptr {device}")]
+    index = text.value(f"load i32, ptr {device}")
+    for place, attribute in ((capability, _MAJOR), ("%minor", _MINOR)):
+        results.append(_called(text, "cuDeviceGetAttribute", f"ptr {place}, i32 {attribute}, i32 {index}"))
+    major, minor = text.value(f"load i32, ptr {capability}"), text.value("load i32, ptr %minor")
+    tens = text.value(f"mul i32 {major}, 10")
+    text.add(f"store i32 {text.value(f'add i32 {tens}, {minor}')}, ptr {capability}")
+    result = results[0]
+    for other in results[1:]:
+        result = text.value(f"select i1 {text.compare('ne', 'i32', result, 0)}, i32 {result}, i32 {other}")
+    failed, on = text.label("failed"), text.label("on")
+    text.add(f"br i1 {text.compare('ne', 'i32', result, 0)}, label %{failed}, label %{on}")
+    text.start(failed)
+    text.add("call void @tw_cuda_leave(ptr %frame)")
+    text.add(f"ret i32 {text.value(f'add i32 {result}, {trouble(Trouble.NO_GPU)}')}")
+    text.start(on)
+    text.add("ret i32 0")
+    return text
+
+
+def _leave() -> StraightLine:
+    text = StraightLine()
+    text.add("%context = alloca ptr")
+    pushed = text.load("i32", "%frame", _PUSHED)
+    _return_if(text, text.compare("eq", "i32", pushed, 0), "void")
+    _called(text, "cuCtxPopCurrent_v2", "ptr %context")
+    text.add("ret void")
+    return text
+
+
+def _load() -> StraightLine:
+    """Two threads may load an image twice: either does."""
+    text = StraightLine()
+    text.add("%library = alloca ptr")
+    known = text.value("load atomic ptr, ptr %slot acquire, align 8")
+    _return_if(text, text.compare("ne", "ptr", known, "null"), "i32 0")
+    _leave_unless_done(text, _called(text, "cuLibraryLoadData", "ptr %library, ptr %image, ptr null, ptr null, i32 0, ptr null, "
+                                                                "ptr null, i32 0"))
+    text.add(f"store atomic ptr {text.value('load ptr, ptr %library')}, ptr %slot release, align 8")
+    text.add("ret i32 0")
+    return text
+
+
+def _kernel() -> StraightLine:
+    """The driver's result; the slot holds the kernel. How much shared memory it may have is said for each GPU, and so each time."""
+    text = StraightLine()
+    text.add("%kernel = alloca ptr")
+    known = text.value("load atomic ptr, ptr %slot acquire, align 8")
+    find, allow = text.label("find"), text.label("allow")
+    text.add(f"br i1 {text.compare('eq', 'ptr', known, 'null')}, label %{find}, label %{allow}")
+    text.start(find)
+    library = text.value("load atomic ptr, ptr %library acquire, align 8")
+    _leave_unless_done(text, _called(text, "cuLibraryGetKernel", f"ptr %kernel, ptr {library}, ptr %name"))
+    text.add(f"store atomic ptr {text.value('load ptr, ptr %kernel')}, ptr %slot release, align 8")
+    text.add(f"br label %{allow}")
+    text.start(allow)
+    _return_if(text, text.compare("eq", "i32", "%shared", 0), "i32 0")
+    kernel, device = text.value("load atomic ptr, ptr %slot acquire, align 8"), text.load("i32", "%frame", _DEVICE)
+    result = _called(text, "cuKernelSetAttribute", f"i32 {_DYNAMIC_SHARED}, i32 %shared, ptr {kernel}, i32 {device}")
+    text.add(f"ret i32 {result}")
+    return text
+
+
+def _launch() -> StraightLine:
+    """A status. Nothing is done for a grid without blocks."""
+    text = StraightLine()
+    extents = ("%x", "%y", "%z")
+    for extent in extents:
+        _return_if(text, text.compare("sle", "i64", extent, 0), "i32 0")
+    for extent, most in zip(extents, _MOST_BLOCKS, strict=True):
+        _return_if(text, text.compare("sgt", "i64", extent, most), f"i32 {trouble(Trouble.LAUNCH) + _INVALID_VALUE}")
+    found = text.value("call i32 @tw_cuda_kernel(ptr %frame, ptr %library, ptr %slot, ptr %name, i32 %shared)")
+    _leave_unless_done(text, found, Trouble.LOAD)
+    kernel = text.value("load atomic ptr, ptr %slot acquire, align 8")
+    grid = ", ".join(f"i32 {text.value(f'trunc i64 {extent} to i32')}" for extent in extents)
+    result = _called(text, "cuLaunchKernel", f"ptr {kernel}, {grid}, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, "
+                                             "ptr %arguments, ptr null")
+    _leave_unless_done(text, result, Trouble.LAUNCH)
+    text.add("ret i32 0")
+    return text
+
+
+def _allocate() -> StraightLine:
+    text = StraightLine()
+    least = text.value(f"select i1 {text.compare('slt', 'i64', '%bytes', 1)}, i64 1, i64 %bytes")
+    _leave_unless_done(text, _called(text, "cuMemAllocAsync", f"ptr %place, i64 {least}, ptr %stream"), Trouble.MEMORY)
+    text.add("ret i32 0")
+    return text
+
+
+def _fill() -> StraightLine:
+    text = StraightLine()
+    _leave_unless_done(text, text.value("call i32 @tw_cuda_allocate(ptr %place, i64 %bytes, ptr %stream)"))
+    _return_if(text, text.compare("eq", "i64", "%bytes", 0), "i32 0")
+    memory = text.value("load i64, ptr %place")
+    _leave_unless_done(text, _called(text, "cuMemcpyHtoDAsync_v2", f"i64 {memory}, ptr %contents, i64 %bytes, ptr %stream"),
+                       Trouble.MEMORY)
+    text.add("ret i32 0")
+    return text
+
+
+def _free() -> StraightLine:
+    text = StraightLine()
+    memory = text.value("load i64, ptr %place")
+    _return_if(text, text.compare("eq", "i64", memory, 0), "void")
+    _called(text, "cuMemFreeAsync", f"i64 {memory}, ptr %stream")
+    text.add("ret void")
+    return text

@@ -1,0 +1,214 @@
+"""Functions for GPUs in libraries, called by C: the driver has no GPU, notes what it is asked, and fails where it is told to."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from exported import compile_program, needs_compiler, run
+from tilewright import te, topi
+from tilewright.codegen.cuda.nvrtc import find_nvrtc
+
+pytestmark = [needs_compiler, pytest.mark.skipif(find_nvrtc() is None, reason="no NVRTC here")]
+FAKE = Path(__file__).resolve().parents[2] / "support" / "fake_cuda.c"
+ROWS = 5
+
+PROGRAM = """
+#include "layers.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    static float memory[3][5 * 64 + 4];
+    int64_t shape[2] = {5, 64};
+    int kind = argc > 2 ? atoi(argv[2]) : 2, status;
+    void *stream = (void *)(size_t)atoi(argv[1]);
+    DLTensor a = {memory[0], {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, NULL, NULL, 0}, c = a;
+    a.shape = c.shape = shape;
+    c.data = memory[1];
+    a.device.device_type = c.device.device_type = (DLDeviceType)kind;
+    status = kind == 2 ? on_gpu(stream, 5, memory[0], 2.5f, memory[1]) : 0;
+    if (status == 0) status = on_gpu_checked(stream, &a, 2.5f, &c);
+    printf("%s\\n", on_gpu_error(status));
+    for (int i = 0; i < 64; i++) memory[0][i] = 1;
+    status = on_cpu(memory[0], memory[2]);
+    return status == 0 && memory[2][0] == 64.0f ? 0 : 1;
+}
+"""
+
+
+def on_gpu() -> tuple[Any, list[Any]]:
+    """Two kernels: the first computes an intermediate of n rows, the second adds a constant that the library holds."""
+    n, factor = te.size_var("n"), te.var("factor", "float32")
+    A = te.placeholder((n, 64), name="A")
+    row = te.constant(np.arange(3, 67, dtype="float32"), name="row")
+    T = te.compute((n, 64), lambda i, j: A[i, j] * factor, name="T")
+    C = te.compute((n, 64), lambda i, j: T[i, 63 - j] + row[j], name="C")
+    s = te.create_schedule(C.op)
+    for stage in (T, C):
+        i, j = s[stage].op.axis
+        s[stage].bind(i, te.thread_axis("blockIdx.x"))
+        s[stage].bind(j, te.thread_axis("threadIdx.x"))
+    return s, [A, factor, C]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the library, a program that calls it, and the driver in a folder of its own."""
+    folder = tmp_path_factory.mktemp("gpu library")
+    library = tw.Library("layers")
+    s, args = on_gpu()
+    library.add("on_gpu", s, args, target="cuda -arch=sm_80,sm_90")
+    A = te.placeholder((64,), name="A")
+    library.add("on_cpu", [A, topi.sum(A, 0)])
+    library.export(folder)
+    compile_program(folder, PROGRAM, ["liblayers.so"])
+    (folder / "driver").mkdir()
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", folder / "driver/libcuda.so.1", FAKE], check=True)
+    return folder
+
+
+def called(made: Path, plan: str, *arguments: object) -> tuple[str, list[str]]:
+    """What the program says of the function's status, and what the driver was asked."""
+    log = made / "log"
+    log.unlink(missing_ok=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(made / "driver"), "FAKE_CUDA_LOG": str(log), "FAKE_CUDA": plan,
+                                "FAKE_CUDA_ARGUMENTS": "on_gpu_kernel0=pfpi,on_gpu_kernel1=ppci,"}
+    done = run([made / "program_cc", *(arguments or (7,))], env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip(), log.read_text().splitlines() if log.exists() else []
+
+
+def test_what_is_launched_is_what_the_kernel_says(made: Path) -> None:
+    s, args = on_gpu()
+    kernels = tw.build(s, args, target="cuda -arch=sm_90", name="on_gpu").kernels
+    said, log = called(made, "capability=90")
+    assert said == "success"
+    launches = [line for line in log if line.startswith("launch")]
+    assert len(launches) == 2 * len(kernels) == 4, "by pointers, then by DLPack's tensors"
+    for line, kernel in zip(launches, (*kernels, *kernels), strict=True):
+        grid = " ".join(map(str, kernel.blocks({"n": ROWS})))
+        block = " ".join(map(str, kernel.block))
+        expected = f"launch {kernel.name} grid {grid} block {block} shared {kernel.dynamic_shared_bytes}"
+        assert line.startswith(f"{expected} stream 7 ")
+    values = [line.split(" stream 7 ")[1].split() for line in launches]
+    assert [kernel.args for kernel in kernels] == [(0, 1, 3, 5), (2, 3, 4, 5)]
+    assert values[0][1] == "2.5" and values[1][2] == "3", "the number, and the first element of the constant"
+    assert values[0][3] == values[1][3] == str(ROWS)
+    assert values[0][2] == values[1][1], "the intermediate passes from one to the other"
+
+
+def test_memory_is_given_back_on_the_stream_and_code_is_loaded_once(made: Path) -> None:
+    _, log = called(made, "capability=80")
+    code = [line for line in log if line.startswith("cuLibrary")]
+    assert code == ["cuLibraryLoadData cubin 80", *["cuLibraryGetKernel of 1001"] * 2]
+    assert log.count(f"cuMemAllocAsync {ROWS * 64 * 4}") == 2 and log.count("cuMemcpyHtoDAsync 256 7") == 2
+    assert log.count("cuMemFreeAsync 7") == 4
+    assert log.count("cuInit 0") == 1 and log[-1] == "cuCtxPopCurrent 0"
+
+
+@pytest.mark.parametrize(("capability", "image"), [(80, "cubin 80"), (89, "cubin 80"), (90, "cubin 90"), (100, "ptx 90")])
+def test_the_nearest_code_is_taken(made: Path, capability: int, image: str) -> None:
+    _, log = called(made, f"capability={capability}")
+    assert [line for line in log if "LoadData" in line] == [f"cuLibraryLoadData {image}"]
+
+
+@pytest.mark.parametrize(("plan", "said"), [
+    ("fail=cuInit:100", "TW0831: on_gpu did not run: the driver finds no GPU to run it on (no device)"),
+    ("fail=cuDevicePrimaryCtxRetain:101", "TW0831: on_gpu did not run: the driver finds no GPU to run it on (invalid device)"),
+    ("capability=75", "TW0833: on_gpu did not run: it has no code for this GPU's architecture"),
+    ("capability=90 fail=cuLibraryLoadData:200", "TW0833: on_gpu did not run: the driver refuses its code (invalid image)"),
+    ("fail=cuLibraryGetKernel:500", "TW0833: on_gpu did not run: the driver refuses its code (not found)"),
+    ("fail=cuMemAllocAsync:2", "TW0834: on_gpu did not run: no memory on the GPU for its intermediates (out of memory)"),
+    ("fail=cuMemcpyHtoDAsync:1", "TW0834: on_gpu did not run: no memory on the GPU for its intermediates (invalid value)"),
+    ("fail=cuLaunchKernel:701", "TW0834: on_gpu did not run: the driver refuses a launch (out of resources for a launch)"),
+])
+def test_faults_are_statuses_that_leave_nothing_behind(made: Path, plan: str, said: str) -> None:
+    told, log = called(made, plan, 0)
+    assert told == said
+    asked = sum(line.startswith("cuMemAllocAsync") for line in log) - ("cuMemAllocAsync" in plan)
+    assert sum(line.startswith("cuMemFreeAsync") for line in log) == asked
+    pushed = sum(line.startswith("cuCtxPush") for line in log)
+    assert pushed == sum(line.startswith("cuCtxPop") for line in log)
+
+
+def test_code_that_the_driver_refuses_is_followed_by_the_portable_one(made: Path) -> None:
+    said, log = called(made, "capability=90 fail=cuLibraryLoadData:209:1")
+    assert said == "success"
+    assert [line for line in log if "LoadData" in line][:2] == ["cuLibraryLoadData cubin 90", "cuLibraryLoadData ptx 90"]
+
+
+def test_a_context_that_is_current_is_used_and_a_stream_brings_its_own(made: Path) -> None:
+    _, log = called(made, "context", 0)
+    assert not any(line.startswith(("cuCtxPush", "cuDevicePrimary")) for line in log)
+    _, log = called(made, "context", 64)
+    assert log[1:3] == ["cuStreamGetCtx 64", "cuCtxPushCurrent 48"]
+
+
+def test_without_a_driver_there_is_a_status(made: Path) -> None:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        done = run([made / "program_cc", 0])
+        assert done.returncode == 0
+        assert done.stdout.strip() == "TW0830: on_gpu did not run: this machine has no NVIDIA driver (libcuda.so.1)"
+
+
+def test_checked_entries_ask_for_memory_of_a_gpu(made: Path) -> None:
+    said, log = called(made, "", 0, 1)
+    assert said.startswith("TW0512: 'A' (argument 1 of on_gpu) is on another device; this function runs on a GPU")
+    assert not any(line.startswith("launch") for line in log)
+
+
+def test_header_manifest_and_python_know_both_kinds(made: Path) -> None:
+    header = (made / "layers.h").read_text()
+    assert "int32_t on_gpu(void *stream, int64_t n, const float *A, float factor, float *C);" in header
+    assert "int32_t on_cpu(const float *A, float *" in header and "sm_90" in header
+    manifest = json.loads((made / "layers.json").read_text())
+    assert [each["name"] for each in manifest["functions"]] == ["on_cpu"]
+    function, = manifest["gpu_functions"]
+    code = [(each["architecture"], each["kind"]) for each in function["code"]]
+    assert code == [("sm_90", "cubin"), ("sm_80", "cubin"), ("sm_90", "ptx")]
+    assert [launch["name"] for launch in function["launches"][0]] == ["on_gpu_kernel0", "on_gpu_kernel1"]
+    assert list(tw.load(made / "liblayers.so")) == ["on_cpu"]
+    needed = run(["ldd", made / "liblayers.so"]).stdout
+    assert "libcuda" not in needed
+
+
+@pytest.mark.parametrize("file", ["libone.so", "one.o", "libone.a"])
+def test_a_kernel_alone_is_exported_for_its_architecture_with_portable_code_behind(tmp_path: Path, file: str) -> None:
+    A = te.placeholder((64,), name="A")
+    kernel = tw.build([A, topi.exp(A)], target="cuda -arch=sm_86")
+    library, header, _ = kernel.export(tmp_path / file)
+    assert "int32_t one(void *stream, const float *A" in header.read_text()
+    content = library.read_bytes()
+    assert re.findall(rb"\.target (sm_\d+)", content) == [b"sm_86"]
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    A = te.placeholder((64,), name="A")
+    program = [A, topi.exp(A)]
+    library = tw.Library("layers")
+    library.add("f", program, target=["cuda -arch=sm_80", "cuda -arch=sm_90"])
+    for target in ("llvm", ["llvm", "cuda"]):
+        with pytest.raises(tw.ExportError, match="TW0710: 'f' cannot be in library 'layers' for CPUs and for GPUs"):
+            library.add("f", program, target=target)
+    with pytest.raises(tw.ExportError, match=r"TW0704: f\(.*\) would be there twice"):
+        library.add("f", program, target="cuda -arch=sm_90")
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0710: 'g' cannot be in library .*in this process alone"):
+        library.add("g", program, target="cuda -emulate")
+    with pytest.raises(tw.ExportError, match="TW0710: 'f' is there already with other parameters"):
+        library.add("f", [B := te.placeholder((63,), name="B"), topi.exp(B)], target="cuda -arch=sm_89")
+    with pytest.raises(tw.ExportError, match="TW0710: a Python package cannot have f"):
+        library.export_python(tmp_path)
+    with pytest.raises(tw.ExportError, match="TW0740: cannot export main"):
+        tw.build(program, target="cuda -emulate").export(tmp_path / "libx.so")
