@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import user_source
-from ..ir.constant import aligned_copy
 from .errors import BadGraph, UnboundParam
 from .operators.row import Attribute
+from .paged import paged_copy
 from .types import TensorType, array_dtype, symbols_of, type_of_array
 
 __all__ = ["Node", "Param", "Parts", "inner_name"]
@@ -46,10 +46,10 @@ class Param:
     def of(array: NDArray[Any]) -> Param:
         """The parameter that holds a copy of an array, aligned as kernels like it."""
         kind = type_of_array(array)
-        data = aligned_copy(array.astype(array_dtype(kind.dtype), copy=False))
+        compact = np.asarray(array, array_dtype(kind.dtype), order="C")
         digest = hashlib.sha256(str(kind).encode())
-        digest.update(data.reshape(-1).view(np.uint8).data if data.size else b"")
-        return Param(kind, digest.hexdigest()[:32], data)
+        digest.update(compact.reshape(-1).view(np.uint8).data if compact.size else b"")
+        return Param(kind, digest.hexdigest()[:32], paged_copy(compact))
 
 
 def inner_name(value: str, at: int, name: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..driver.linked import Part
 from ..ir.constant import Constant
 from .node import Parts
+from .paged import release
 
 if TYPE_CHECKING:
     from .kernels import Step
@@ -60,7 +61,10 @@ def _packed(g: Parts, part: Part, given: Mapping[str, str], known: MutableMappin
     found = [known.get(digest) for digest in digests]
     made = [constant for constant in found if constant is not None]
     if len(made) < len(digests):
-        arrays = part.packed([g.params[name] for name in names])
+        sources = [g.params[name] for name in names]
+        arrays = part.packed(sources)
+        for source in sources:
+            release(source)
         name = names[0] if names else "constant"  # what is packed of a kernel's own constants comes from no parameter
         made = [Constant(name, array, digest) for array, digest in zip(arrays, digests, strict=True)]
         known.update(zip(digests, made, strict=True))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...errors import user_source
 from ..conversion import Scope, unsupported
 from ..errors import NotAModel
-from ..node import Parts
+from ..node import Param, Parts
 from ..rewrite import without_dead
 from ..types import Extent
 from . import arithmetic, attention, branches, choices, layers, quantized, recurrent, shapes, signals, vision
@@ -39,19 +39,20 @@ class Measures:
 class Importer:
     """A model that is read, once or again as more becomes known. folder: where its weights may lie. given: the shapes that the
     user fixes or names. state: the output that follows an input in its memory, by the input's name. late: the inputs of which
-    values are needed, in the order in which that was seen."""
+    values are needed, in the order in which that was seen. weights: the model's own, by their numbers, which are read once."""
 
     proto: Any
     folder: Path | None
     given: Mapping[str, Sequence[Extent]]
     state: Mapping[str, str]
     late: dict[str, None] = field(default_factory=dict[str, None])
+    weights: dict[int, Param] = field(default_factory=dict[int, Param])
 
     def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures | None:
         """The graph, where late inputs, and what was measured, have these values; what has to be measured first; None where further
         inputs are late, which are in `late` from then on. Raises NotAModel (TW0911), UnsupportedModel (TW0912), BadExternalData
         (TW0913)."""
-        needs = Needs(values, self.folder, self.late)
+        needs = Needs(values, self.folder, self.late, self.weights)
         reading = Reading(needs, Scope(re.sub(r"[^A-Za-z0-9_.]", "_", self.proto.graph.name) or "main", self._opset()))
         model, scope = self.proto.graph, reading.scope
         reading.parameters(model)

@@ -4,6 +4,7 @@ weights beside it are read only below the model's own folder, and only as many b
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from ...errors import user_source
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
 from .context import CONTROL_NAMES, ROWS
+from .outline import outlined
 from .package import dtype_named, onnx_package
 
 __all__ = ["array_of", "attributes_of", "input_type", "is_known", "parsed"]
@@ -135,8 +137,8 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
     content = bytes(model) if isinstance(model, (bytes, bytearray)) else b""
     if not isinstance(model, (bytes, bytearray)):
         try:
-            path = Path(model)
-            folder, content = path.resolve().parent, path.read_bytes()
+            path = Path(model).resolve()
+            folder, content = path.parent, _content(path)
         except (OSError, ValueError) as problem:
             raise NotAModel(f"{os.fspath(model)!r} cannot be read", reason=str(problem), called=user_source(),
                             fix="the path of a file .onnx") from problem
@@ -145,6 +147,16 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
     except Exception as problem:
         raise NotAModel("this is no model of ONNX, or not a whole one", reason=str(problem)[:500], called=user_source(),
                         fix="write it again by onnx.save") from problem
+
+
+def _content(path: Path) -> bytes:
+    """A file, without its large weights."""
+    with path.open("rb") as file:
+        try:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as whole:
+                return outlined(whole, path.name) or bytes(whole)
+        except (ValueError, OSError):       # it is empty, or nothing that can be mapped
+            return file.read()
 
 
 def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from ...errors import FAULTS, TilewrightError, user_source
 from ..conversion import Refused, Scope
 from ..errors import NotAModel
 from ..inner import InnerScope
+from ..node import Param
 from .context import ROWS, Context, NeedsValue
 from .reader import array_of, attributes_of, is_known
 
@@ -32,12 +33,13 @@ _CHANGES = ""
 @dataclass
 class Needs:
     """What has to be known before a model can be read whole. values: what is known already, inputs and values of ONNX by name.
-    late: inputs. measured: values that are computed, by the names under which they will be known, and what they are in our
-    graph."""
+    late: inputs. weights: the model's own that were read, by their numbers. measured: values that are computed, by the names under
+    which they will be known, and what they are in our graph."""
 
     values: Mapping[str, NDArray[Any]]
     folder: Path | None
     late: dict[str, None] = field(default_factory=dict[str, None])
+    weights: dict[int, Param] = field(default_factory=dict[int, Param])
     measured: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -84,10 +86,13 @@ class Reading:
                 self.refuse(node, "the operator is not supported")
 
     def parameters(self, graph: Any) -> None:
-        for tensor in graph.initializer:
-            value = array_of(tensor, self.needs.folder)
-            self.scope.values[tensor.name] = self.scope.graph.param(tensor.name, value) if self.outer is None else \
-                self.scope.constant(value)
+        held = self.needs.weights
+        for at, tensor in enumerate(graph.initializer):
+            if self.outer is not None:
+                self.scope.values[tensor.name] = self.scope.constant(array_of(tensor, self.needs.folder))
+                continue
+            held[at] = held[at] if at in held else Param.of(array_of(tensor, self.needs.folder))
+            self.scope.values[tensor.name] = self.scope.graph.param(tensor.name, held[at])
         if graph.sparse_initializer:
             raise NotAModel("the model has sparse weights", called=user_source(), fix="write them as they are, with their zeros")
 

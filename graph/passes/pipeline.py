@@ -10,6 +10,7 @@ from pathlib import Path
 from ...errors import FAULTS, TilewrightError, internal_error, user_source
 from ..errors import UnknownPass
 from ..node import Parts
+from ..paged import release
 from ..printer import graph_text
 from ..rewrite import with_bodies
 from .algebra import ALGEBRA
@@ -99,6 +100,9 @@ def transformed(g: Parts, passes: Sequence[GraphPass]) -> Parts:
             g = after
         if g is before:
             break
+    for param in g.constants.values():
+        if param.data is not None:
+            release(param.data)
     return g
 
 
