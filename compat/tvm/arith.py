@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ...arguments import as_list
 from ...ir import ops
+from ...ir.analysis import digits, iterators, subspaces
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.analysis.covered import covered_box
+from ...ir.analysis.digits import IterMark
+from ...ir.analysis.digits import IterSplit as IterSplitExpr
+from ...ir.analysis.digits import IterSum as IterSumExpr
 from ...ir.analysis.integer_systems import Constraints as IntConstraints
 from ...ir.analysis.integer_systems import Transform as IntConstraintsTransform
 from ...ir.analysis.integer_systems import deskewed, solve_equations, solve_inequalities
@@ -20,9 +25,11 @@ from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm, Range, Var
 from ...ir.visit import free_vars
 
-__all__ = ["Analyzer", "ConstIntBound", "IntConstraints", "IntConstraintsTransform", "IntSet", "IntervalSet", "ModularSet",
-           "deduce_bound", "detect_linear_equation", "estimate_region_lower_bound", "neg_inf", "pos_inf", "solve_linear_equations",
-           "solve_linear_inequalities"]
+__all__ = ["Analyzer", "ConstIntBound", "IntConstraints", "IntConstraintsTransform", "IntSet", "IntervalSet", "IterMapLevel",
+           "IterMapResult", "IterMark", "IterSplitExpr", "IterSumExpr", "ModularSet", "deduce_bound", "detect_iter_map",
+           "detect_linear_equation", "estimate_region_lower_bound", "inverse_affine_iter_map", "iter_map_simplify", "neg_inf",
+           "normalize_iter_map_to_expr", "normalize_to_iter_sum", "pos_inf", "solve_linear_equations", "solve_linear_inequalities",
+           "subspace_divide"]
 
 ModularSet = Modular
 _NEG_INF, _POS_INF = Var("neg_inf", DType("int64")), Var("pos_inf", DType("int64"))
@@ -198,3 +205,88 @@ def _system(relations: Any, variables: Sequence[Var] | None, ranges: Mapping[Var
     conditions = as_list(relations)
     found = list(dict.fromkeys(var for condition in conditions for var in free_vars(condition)))
     return IntConstraints(tuple(found if variables is None else variables), ranges or {}, tuple(conditions))
+
+
+class IterMapLevel(IntEnum):
+    """What is asked of a map: that no two iterations share a value, that every value is reached, or nothing."""
+
+    Bijective = 0
+    Surjective = 1
+    NoCheck = 3
+
+
+class IterMapResult(list[IterSumExpr]):
+    """The sums of detect_iter_map, empty where the indices are no map; also by the name that later releases gave them."""
+
+    @property
+    def indices(self) -> list[IterSumExpr]:
+        """The sums."""
+        return list(self)
+
+    @property
+    def errors(self) -> list[str]:
+        """Why there are none."""
+        return [] if self else ["the indices are no sums of digits of the iterators that move independently"]
+
+    @property
+    def padding_predicate(self) -> Expr:
+        """Never: nothing is padded."""
+        return ops.const(False)
+
+
+def _is_bijective(require_bijective: bool, check_level: Any) -> bool:
+    names = {level.name.lower(): level for level in IterMapLevel}
+    level = names.get(check_level.lower()) if isinstance(check_level, str) else check_level
+    return require_bijective or level == IterMapLevel.Bijective
+
+
+def _condition(predicate: Any) -> Expr | None:
+    return None if predicate is True else ops.truth(predicate)
+
+
+def detect_iter_map(
+    indices: Any, input_iters: Mapping[Var, Range], predicate: Any = True, require_bijective: bool = False,
+    check_level: Any = IterMapLevel.Surjective, simplify_trivial_iterators: bool = True,
+) -> IterMapResult:
+    """Each index as a sum of digits of the iterators, all of which move independently; empty where they are no such map."""
+    del simplify_trivial_iterators
+    if check_level == IterMapLevel.NoCheck or check_level == "nocheck":
+        sums = [iterators.digits(ops.convert(index), input_iters) for index in as_list(indices)]
+        return IterMapResult(each for each in sums if each is not None) if None not in sums else IterMapResult()
+    bijective = _is_bijective(require_bijective, check_level)
+    return IterMapResult(iterators.detect([*map(ops.convert, as_list(indices))], input_iters, _condition(predicate), bijective))
+
+
+def normalize_to_iter_sum(index: Expr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
+    """The index as a sum of digits of the iterators, the greatest scale first; what is none is part of the base."""
+    found = iterators.digits(index, input_iters)
+    return IterSumExpr((), index) if found is None else found
+
+
+def normalize_iter_map_to_expr(expr: Any) -> Expr:
+    """The expression of a sum of digits."""
+    return digits.normalized(expr)
+
+
+def iter_map_simplify(
+    indices: Sequence[Expr], input_iters: Mapping[Var, Range], predicate: Any = True, check_level: Any = IterMapLevel.Surjective,
+    simplify_trivial_iterators: bool = True,
+) -> list[Expr]:
+    """The indices in the form of the map that they are, or as they were where they are none."""
+    found = detect_iter_map(indices, input_iters, predicate, False, check_level, simplify_trivial_iterators)
+    return [_Analyzer().simplify(digits.normalized(each)) for each in found] or list(indices)
+
+
+def subspace_divide(
+    bindings: Sequence[Expr], input_iters: Mapping[Var, Range], sub_iters: Sequence[Var], predicate: Any = True,
+    require_bijective: bool = False, check_level: Any = IterMapLevel.Surjective, simplify_trivial_iterators: bool = True,
+) -> list[tuple[IterMark, IterMark]]:
+    """Each index as an iterator outside and one of sub_iters, then the conditions of either as extents; empty where it is none."""
+    del simplify_trivial_iterators
+    bijective = _is_bijective(require_bijective, check_level)
+    return subspaces.subspace_divide([*map(ops.convert, bindings)], input_iters, sub_iters, _condition(predicate), bijective)
+
+
+def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[Expr]) -> dict[Var, Expr]:
+    """The iterators by the values of the indices of a bijective map."""
+    return digits.inverse(iter_map, outputs)

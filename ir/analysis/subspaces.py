@@ -1,0 +1,151 @@
+"""Maps of iterators taken apart into the loops outside of a block and those inside: index = outer * extent of inner + inner.
+
+    z * 12 + y * 3 + x + c  by x in [0, 3):    outer z * 4 + y of extent 8, inner x + c of extent 3
+    (i * 4 + j) // 2 % 4    by j in [0, 4):    outer i % 2, inner j // 2: a digit may have a part on each side
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..expr import Expr, Range, Var
+from ..ops import all_of, const, is_const
+from .digits import IterMark, IterSplit, IterSum, normalized
+from .iterators import NoMapError, Rewriter
+
+__all__ = ["subspace_divide"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What runs outside and what runs inside, None where nothing does."""
+
+    outer: IterSplit | None
+    inner: IterSplit | None
+
+
+class _Divider:
+    """Takes iterators apart. inside: the loops inside."""
+
+    def __init__(self, rewriter: Rewriter, inside: Collection[Var]) -> None:
+        self.rewriter = rewriter
+        self.inside = {split.source for var in inside for split in rewriter.loops[var].args}
+        self.simplify = rewriter.analyzer.simplify
+        self.known: dict[IterMark, _Parts] = {}
+        self.conditions: dict[bool, list[Expr]] = {False: [], True: []}
+        """By whether they are conditions of the loops inside."""
+
+    def of_mark(self, mark: IterMark) -> _Parts:
+        """The parts of a whole iterator: mark = outer * extent of inner + inner."""
+        if mark not in self.known:
+            self.known[mark] = self._of_mark(mark)
+        return self.known[mark]
+
+    def _of_mark(self, mark: IterMark) -> _Parts:
+        if mark in self.inside:
+            return _Parts(None, self.rewriter.whole(mark))
+        if isinstance(mark.source, Var):
+            return _Parts(self.rewriter.whole(mark), None)
+        parts = [self.of_split(split) for split in mark.source.args]
+        sides = {side for part in parts for side in (part.outer and "outer", part.inner and "inner") if side}
+        conditional = mark in self.rewriter.conditions
+        if sides != {"outer", "inner"}:
+            if conditional:
+                source = normalized(mark.source)
+                below = [] if is_const(mark.source.base, 0) else [source >= 0]
+                self.conditions["inner" in sides] += [source < mark.extent, *below]
+            whole = self.rewriter.whole(mark)
+            return _Parts(None, whole) if "inner" in sides else _Parts(whole, None)
+        if conditional:
+            raise NoMapError
+        return self._of_both(mark.source.args, parts)
+
+    def _of_both(self, args: Sequence[IterSplit], parts: Sequence[_Parts]) -> _Parts:
+        """Of digits, from the greatest scale on, that stand on both sides: those outside come first."""
+        outer: list[IterSplit] = []
+        inner: list[IterSplit] = []
+        for split, part in zip(reversed(args), reversed(parts), strict=True):
+            if part.inner is not None:
+                if outer:
+                    raise NoMapError
+                inner.append(self._scaled(part.inner, split.scale))
+            if part.outer is not None:
+                among = part.inner.extent if part.inner is not None else const(1, split.scale.dtype)
+                outer.append(self._scaled(part.outer, self.simplify(split.scale * among)))
+        extent = self._extent(inner)
+        return _Parts(self._one([self._scaled(each, self.simplify(each.scale // extent)) for each in outer]), self._one(inner))
+
+    def _extent(self, ascending: Sequence[IterSplit]) -> Expr:
+        return self.simplify(ascending[-1].scale * ascending[-1].extent)
+
+    def _one(self, ascending: Sequence[IterSplit]) -> IterSplit:
+        if len(ascending) == 1:
+            return ascending[0]
+        total = IterSum(tuple(reversed(ascending)), const(0, ascending[0].extent.dtype))
+        return self.rewriter.whole(IterMark(total, self._extent(ascending)))
+
+    @staticmethod
+    def _scaled(split: IterSplit, scale: Expr) -> IterSplit:
+        return IterSplit(split.source, split.lower_factor, split.extent, scale)
+
+    def of_split(self, split: IterSplit) -> _Parts:
+        """The parts of a digit, without its scale."""
+        one = const(1, split.scale.dtype)
+        plain = self._scaled(split, one)
+        parts = self.of_mark(split.source)
+        if parts.outer is None or parts.inner is None:
+            return _Parts(None, plain) if parts.outer is None else _Parts(plain, None)
+        lower, among = split.lower_factor, parts.inner.extent
+        if self.rewriter.divides(among, self.simplify(lower * split.extent)):
+            return _Parts(None, self._digit(parts.inner, lower, split.extent))
+        if self.rewriter.divides(lower, among):
+            return _Parts(self._digit(parts.outer, self.simplify(lower // among), split.extent), None)
+        if not self.rewriter.divides(among, lower):
+            raise NoMapError
+        low = self.simplify(among // lower)
+        if not self.rewriter.divides(split.extent, low):
+            raise NoMapError
+        return _Parts(self._digit(parts.outer, one, self.simplify(split.extent // low)), self._digit(parts.inner, lower, low))
+
+    def _digit(self, part: IterSplit, lower: Expr, extent: Expr) -> IterSplit:
+        """(part // lower) % extent, of a part whose scale is 1."""
+        return IterSplit(part.source, self.simplify(part.lower_factor * lower), extent, const(1, extent.dtype))
+
+
+def subspace_divide(
+    indices: Sequence[Expr], ranges: Mapping[Var, Range], inside: Collection[Var], condition: Expr | None = None,
+    bijective: bool = False,
+) -> list[tuple[IterMark, IterMark]]:
+    """Each index as (outer, inner), of which index = outer * inner.extent + inner; then, as the extents of two more, under which
+    conditions the loops outside and inside run. Nothing where the indices cannot be taken apart so."""
+    rewriter = Rewriter(ranges)
+    sums = rewriter.detected(indices, condition, bijective)
+    divider = _Divider(rewriter, inside)
+    try:
+        divisions = [_division(divider, each) for each in sums]
+        for mark in rewriter.conditions:
+            divider.of_mark(mark)
+    except NoMapError:
+        return []
+    if not divisions:
+        return []
+    nothing = IterSum((), const(0, sums[0].base.dtype))
+    outside, within = (IterMark(nothing, all_of(*divider.conditions[side])) for side in (False, True))
+    return [*divisions, (outside, within)]
+
+
+def _division(divider: _Divider, total: IterSum) -> tuple[IterMark, IterMark]:
+    zero, one = const(0, total.base.dtype), const(1, total.base.dtype)
+    trivial = IterMark(IterSum((), zero), one)
+    if not total.args:
+        return trivial, IterMark(total, one)
+    (split,) = total.args
+    parts = divider.of_split(split)
+    if parts.outer is None or parts.inner is None:
+        whole = IterMark(total, split.extent)
+        return (trivial, whole) if parts.outer is None else (whole, trivial)
+    if not divider.rewriter.analyzer.can_prove_equal(split.scale, 1):
+        raise NoMapError
+    return (IterMark(IterSum((parts.outer,), zero), parts.outer.extent),
+            IterMark(IterSum((parts.inner,), total.base), parts.inner.extent))
