@@ -12,10 +12,11 @@ from . import transform
 from .intrinsic_rules import register_intrin_lowering, register_op_attr
 from .ir_module import IRModule
 from .nodes import ours
+from .saved import load_json, save_json
 from .tir import FloatImm, IntImm
 
-__all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "register_intrin_lowering",
-           "register_op_attr", "structural_equal", "structural_hash", "transform"]
+__all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "load_json",
+           "register_intrin_lowering", "register_op_attr", "save_json", "structural_equal", "structural_hash", "transform"]
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:

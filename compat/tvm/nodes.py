@@ -14,6 +14,7 @@ from typing import Any
 from ...ir import expr, stmt
 from ...ir.buffer import Buffer
 from ...ir.expr import Expr, Node, Var
+from ...ir.ops import const
 from ...ir.stmt import Function, Stmt
 from ...ir.visit import rewrite
 
@@ -76,12 +77,17 @@ class Seq(_Named, stmt.Seq):
 
 
 class Allocate(_Named, stmt.Allocate):
-    """Memory: buffer_var, extents, dtype."""
+    """Memory, also of what a stage computes: buffer_var, extents, dtype; producer, bounds."""
 
     __slots__ = ()
 
     @property
     def buffer_var(self) -> Buffer: return self.buffer
+    @property
+    def producer(self) -> Buffer: return self.buffer
+    @property
+    def bounds(self) -> tuple[expr.Range, ...]:
+        return tuple(expr.Range(const(0, extent.dtype), extent) for extent in self.buffer.shape)
     @property
     def extents(self) -> tuple[Expr, ...]: return self.buffer.shape
     @property
@@ -89,12 +95,14 @@ class Allocate(_Named, stmt.Allocate):
 
 
 class BufferStore(_Named, stmt.BufferStore):
-    """A store: buffer_var."""
+    """A store: buffer_var, producer."""
 
     __slots__ = ()
 
     @property
     def buffer_var(self) -> Buffer: return self.buffer
+    @property
+    def producer(self) -> Buffer: return self.buffer
 
 
 class BufferLoad(_Named, expr.BufferLoad):

@@ -104,7 +104,8 @@ __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "Allocate", "And", "AssertStmt", "AttrStmt", "Broadcast", "Buffer",
     "BufferLoad", "BufferStore", "Call", "CallEffectKind", "Cast", "Div", "Evaluate", "FloatImm", "FloorDiv", "FloorMod",
     "For", "ForKind", "IfThenElse", "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or",
-    "PrimExpr", "PrimFunc", "ProducerLoad", "Ramp", "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm",
+    "PrimExpr", "PrimFunc", "ProducerLoad", "ProducerRealize", "ProducerStore", "Ramp",
+    "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm",
     "Sub", "Var", "abs", "acos", "acosh", "add", "all", "analysis", "any", "asin", "asinh", "atan", "atan2", "atanh",
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_intrin", "call_llvm_intrin",
     "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil", "ceildiv", "clz", "comm_reducer",
@@ -282,6 +283,7 @@ def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any
 
 PrimFunc = _constructor(cast("Any", Function), _prim_func)
 Allocate, BufferStore = _constructor(_stmt.Allocate, _stmt.Allocate), _constructor(_stmt.BufferStore, _stmt.BufferStore)
+ProducerRealize, ProducerStore = Allocate, BufferStore
 For, SeqStmt, IfThenElse = _constructor(_stmt.For, _for), _constructor(_stmt.Seq, _seq), _constructor(_stmt.If, _if)
 AttrStmt, AssertStmt = _constructor(_stmt.Attr, _attr), _constructor(_stmt.Assert, _assert)
 Var, SizeVar = _constructor(_expr.Var, var), _constructor(_expr.SizeVar, size_var)
