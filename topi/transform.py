@@ -68,7 +68,8 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
 def reshape(a: Tensor, newshape: Any) -> Tensor:
     """The elements in row-major order in another shape; one extent may be -1, and is what the others leave.
 
-    Where extents are symbols, shapes that do not have one number of elements are the caller's mistake. Raises BadOperand (TW0181).
+    Where extents are symbols, a call at which a rest is left for -1 fails (TW0518); other shapes that do not have one number of
+    elements are the caller's mistake. Raises BadOperand (TW0181).
     """
     source = tensor(a, "reshape")
     shape = _new_shape(source, newshape)
@@ -114,7 +115,8 @@ def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
     size = total.value if isinstance(total, IntImm) else total
     if len(holes) > 1 or (isinstance(others, int) and (others <= 0 or (isinstance(size, int) and size % others))):
         raise _no_such_shape(source, given)
-    given[holes[0]] = size // others
+    # A call whose symbols leave a rest is refused: what is rounded up reads outside.
+    given[holes[0]] = te.ceildiv(size, others) if isinstance(others, int) else size // others
     return shape_of(given, "reshape")
 
 

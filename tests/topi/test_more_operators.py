@@ -109,6 +109,30 @@ def test_space_to_depth_and_batch_and_back() -> None:
         topi.nn.space_to_depth(te.placeholder((1, 1, 3, 4)), 2)
 
 
+@pytest.mark.parametrize("declare, shape, whole_size", [
+    (lambda a: topi.nn.space_to_depth(a, 2), (1, 2, "n", 4), 6),
+    (lambda a: topi.nn.depth_to_space(a, 2), (1, "n", 3, 1), 8),
+    (lambda a: topi.nn.space_to_batch_nd(a, [2], [1], [0]), (1, "n", 3), 5),
+    (lambda a: topi.nn.batch_to_space_nd(a, [3], [0], [0]), ("n", 2, 1), 9),
+    (lambda a: topi.reshape(a, (-1, 2)), ("n",), 6),
+], ids=["depth", "space", "batch", "back", "reshape"])
+def test_symbolic_sizes_that_leave_a_rest_are_refused_at_the_call(declare, shape, whole_size) -> None:
+    """What no block had taken was left out without a word."""
+    n = te.var("n")
+    a = te.placeholder([n if extent == "n" else extent for extent in shape], name="A")
+    b = declare(a)
+    kernel = tw.build([a, b])
+
+    def call(size: int) -> None:
+        extents = [size if extent == "n" else extent for extent in shape]
+        result = [eval(str(extent), {"n": size}) for extent in b.shape]
+        kernel(floats(extents), np.empty(result, "float32"))
+
+    call(whole_size)
+    with pytest.raises(tw.TilewrightError, match="reads outside"):
+        call(whole_size + 1)
+
+
 def test_norms_by_groups_and_batches() -> None:
     x, g, b = floats((3, 6, 5)), floats((6,), seed=1), floats((6,), seed=2)
     parts = x.reshape(3, 2, 15).astype("float64")

@@ -76,7 +76,8 @@ def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any]
 
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
     """Blocks of height and width side by side in the channels: (N, C * b * b, H / b, W / b), channel (y * b + x) * C + c being
-    pixel (y, x) of the block. layout: "NCHW" or "NHWC". Raises BadParameter (TW0182), BadOperand (TW0181)."""
+    pixel (y, x) of the block. layout: "NCHW" or "NHWC". A symbolic size that leaves a rest fails at the call (TW0518).
+    Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = _image(data, block_size, layout, "space_to_depth")
     n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
     for extent in (h, w):
@@ -90,7 +91,7 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
                  "W": at["W"] * block + te.indexmod(which, block)}
         return source[tuple(there[letter] for letter in layout)]
 
-    shape = {"N": n, "C": c * (block * block), "H": te.indexdiv(h, block), "W": te.indexdiv(w, block)}
+    shape = {"N": n, "C": c * (block * block), "H": te.ceildiv(h, block), "W": te.ceildiv(w, block)}
     return transform.injective([shape[letter] for letter in layout], element, "space_to_depth")
 
 
@@ -104,7 +105,7 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
         raise BadParameter(f"depth_to_space has no mode {mode!r}", called=user_source(), allowed='"DCR", "CRD"', fix='mode="DCR"')
     if isinstance(c, IntImm) and c.value % (block * block):
         raise _not_blocks(source, c, block * block)
-    channels = te.indexdiv(c, block * block)
+    channels = te.ceildiv(c, block * block)
 
     def element(*i: Any) -> Any:
         at = dict(zip(layout, i, strict=True))
@@ -141,7 +142,7 @@ def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequ
     many = batch
     for size in block:
         many = many * size
-    shape = (many, *(te.indexdiv(extent, size) for extent, size in zip(space, block, strict=True)), *image.shape[count + 1:])
+    shape = (many, *(te.ceildiv(extent, size) for extent, size in zip(space, block, strict=True)), *image.shape[count + 1:])
     return transform.injective(shape, element, "space_to_batch_nd")
 
 
@@ -155,7 +156,7 @@ def batch_to_space_nd(data: Tensor, block_shape: Sequence[int], crop_begin_list:
         total *= size
     if isinstance(source.shape[0], IntImm) and source.shape[0].value % total:
         raise _not_blocks(source, source.shape[0], total)
-    batch = te.indexdiv(source.shape[0], total)
+    batch = te.ceildiv(source.shape[0], total)
 
     def element(n: Any, *i: Any) -> Any:
         which: Any = 0
