@@ -23,7 +23,8 @@ from ..pieces import ROWS
 from ..scripts import on_gpu
 from .elements import element_a_thread, injective
 from .products import product
-from .sums import rows, sums
+from .rows import rows
+from .sums import sums
 from .threads import THREADS
 
 if TYPE_CHECKING:

@@ -184,13 +184,16 @@ def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple
 
 
 def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
-    """Give the stage its new operation, and let its readers read the elements where they lie now."""
+    """Give the stage its new operation, and let its readers read the elements where they lie now. What is read at plain axes stays
+    as it is said: a loop that was split so gives the indices back, (k // 5 * 5 + k % 5) // 4 being k // 4."""
     schedule, before = stage.schedule, stage.op
     now, simplify = dict(zip(before.outputs, laid_out.outputs, strict=True)), Analyzer().simplify
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor) and node.producer in now:
-            return ProducerLoad(now[node.producer], tuple(map(simplify, layout(*node.indices))))  # i // 8 * 8 + i % 8 is i
+            places = layout(*node.indices)
+            plain = all(isinstance(index, (Var, IntImm)) for index in node.indices)
+            return ProducerLoad(now[node.producer], tuple(places if plain else map(simplify, places)))  # i // 8 * 8 + i % 8 is i
         return None
 
     def moved(value: Expr) -> Expr:

@@ -104,7 +104,7 @@ class _Mapper(Copier):
         if scope in ("local", "shared"):
             done = super().Allocate(node)
             self._check_own(node.buffer)
-            return done
+            return self._own_part(done) if scope == "local" and isinstance(done, Allocate) else done
         body = self.visit(node.body)
         self._check_own(node.buffer)
         buffer = self.buffers.get(node.buffer, node.buffer)
@@ -192,6 +192,29 @@ class _Mapper(Copier):
             if used:
                 keys[loop.thread] = tuple((dim, structural_key(index)) for dim, index in used)
         uses.append((stored, keys))
+
+    def _own_part(self, node: Allocate) -> Allocate:
+        """Local memory less the dimensions along which a thread touches one element alone, in every access the same."""
+        inner, buffer = list(walk(node.body)), node.buffer
+        places = [each.indices for each in inner if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer]
+        pointed = (pointed_to(each) for each in inner)
+        if buffer.strides or not places or any(each is not None and each[0] is buffer for each in pointed):
+            return node
+        fixed = frozenset(self.hardware.variables.values())
+        own = {dim for dim, index in enumerate(places[0])
+               if not isinstance(index, IntImm) and fixed.issuperset(each for each in walk(index) if isinstance(each, Var))
+               and len({structural_key(indices[dim]) for indices in places}) == 1}
+        if not own:
+            return node
+        kept = replace(buffer, shape=tuple(const(1, extent.dtype) if dim in own else extent for dim, extent in enumerate(buffer.shape)))
+
+        def rule(each: Node) -> Node | None:
+            if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer:
+                first = tuple(const(0, index.dtype) if dim in own else index for dim, index in enumerate(each.indices))
+                return replace(each, buffer=kept, indices=first)
+            return None
+
+        return Allocate(kept, rewrite(node.body, rule))
 
     def _check_own(self, buffer: Buffer) -> None:
         """A thread finds in local memory, and a block in its own, only what it stored itself: each must touch the same

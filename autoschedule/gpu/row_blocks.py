@@ -1,0 +1,207 @@
+"""Blocks of threads that share rows: a softmax's, a norm's, or the terms of one sum.
+
+    rows[i] of x[i, k]          for blockIdx.x:  for threadIdx.y: rows of a block                       # at: what each row needs
+                                  for part, for threadIdx.x, for 4 at once:  k = (part * threads + threadIdx.x) * 4 + ..
+
+Where neighbours are other rows rather than elements of one, threadIdx.x and threadIdx.y change places. What is computed for each
+row, or for each element of one, a thread keeps in registers: of an element the one that loaded it, of a row all that share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, gcd
+from typing import TYPE_CHECKING
+
+from ...codegen.gpus import Gpu
+from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...te.axis import thread_axis
+from ...te.operation import Operation
+from ...te.tensor import tensor_of
+from ..cpu.lanes import fused
+from ..estimate import Estimate
+from ..operations import axes_in, fixed_extent, loads_of
+from ..plan import Candidate
+from .threads import LAUNCH, THREADS, VECTOR, WARP, blocks_at_once
+
+if TYPE_CHECKING:
+    from ...schedule import Schedule, Stage
+    from ...te.tensor import Tensor
+
+__all__ = ["Row", "RowBlock", "bytes_at_once", "row_blocks", "rows_read"]
+
+KEPT, MOST_KEPT = 16, 32
+"""Elements of a row that a thread keeps in registers: as many as leave room for enough other threads, and at most."""
+MOST_THREADS = 1024
+SECTOR = 32
+"""Bytes that memory gives at once."""
+JOIN = 30
+"""Cycles of a step in which threads meet; of those of several warps a barrier stands before and behind."""
+OTHER_REGISTERS = 22
+"""Of a thread, beside the elements that it keeps."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """count: how many there are; extent: elements of one. vector: how many neighbours of one can be loaded at once. along: whether
+    neighbours are elements of one row, else those of other rows. moved: bytes that go from and to memory, of all rows. joins: how
+    often the threads of a row meet; item: bytes of an element."""
+
+    count: int
+    extent: int
+    vector: int
+    along: bool
+    moved: float
+    joins: int
+    item: int
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """threads: that share a row; beside: rows of a block; vector: neighbouring elements that a thread takes at once. along: whether
+    neighbours are elements of one row, else those of other rows. kept: whether a thread has all its elements in registers."""
+
+    threads: int
+    beside: int
+    vector: int
+    along: bool
+    kept: bool
+
+    def bind_rows(self, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
+        """Binds the loops over rows, around those over the elements that it stores, which threads share; returns the one under which
+        a row is computed."""
+        elements = fused(stage, inner) if inner else None
+        if outer:
+            stage.reorder(*outer, *([elements] if elements is not None else []))
+            whole = self.along or fixed_extent(outer[-1]) < WARP
+            block, row = stage.split(fused(stage, outer) if whole else outer[-1], factor=self.beside)
+            block = block if whole else fused(stage, [*outer[:-1], block])
+        elif elements is not None:
+            one, elements = stage.split(elements, nparts=1)
+            block, row = stage.split(one, factor=1)
+        else:
+            block, row = stage.split(stage.fuse(), factor=1)
+        stage.bind(block, thread_axis("blockIdx.x"))
+        stage.bind(row, thread_axis((0, self.beside if outer else 1), f"threadIdx.{'y' if self.along else 'x'}"))
+        if elements is not None:
+            stage.vectorize(self._shared(stage, elements)[1])
+        return row
+
+    def _shared(self, stage: Stage, axis: IterVar) -> tuple[IterVar, IterVar]:
+        """The loop over a row's elements, or over the terms of a sum, shared by threads; returns those of a thread and of a vector."""
+        rest, vector = stage.split(axis, factor=self.vector)
+        part, thread = stage.split(rest, factor=self.threads)
+        stage.bind(thread, self._sharing)
+        if self.kept:
+            stage.unroll(part)
+        return thread, vector
+
+    def sum_up(self, s: Schedule, op: Operation, sources: Iterable[Tensor] = ()) -> None:
+        """Has the threads of a row share its sum. sources: what a thread loads for it, a vector at once."""
+        stage = s[op]
+        copies = [s[s.cache_read(tensor, "local", [op])] for tensor in sources]
+        thread, vector = self._shared(stage, fused(stage, stage.op.reduce_axis))
+        stage.set_scope("local")
+        stage.unroll(vector)
+        for copy in copies:
+            copy.compute_at(stage, thread)
+            copy.vectorize(copy.op.axis[-1])
+
+    def keep(self, stage: Stage, outer: Sequence[int], inner: Sequence[int]) -> None:
+        """Has each thread compute its elements in registers. outer, inner: the places of the loops over rows and within one."""
+        extents = [fixed_extent(axis) for axis in stage.op.axis]
+
+        def places(*index: Expr) -> list[Expr]:
+            number: Expr = index[inner[0]]
+            for at in inner[1:]:
+                number = number * extents[at] + index[at]
+            rest = number // self.vector
+            return [*(index[at] for at in outer), rest // self.threads, rest % self.threads, number % self.vector]
+
+        loops = stage.transform_layout(places, 0)
+        assert loops is not None, "the stage computes"
+        *_, part, thread, vector = loops
+        stage.set_scope("local")
+        stage.bind(thread, self._sharing)
+        stage.unroll(part)
+        stage.vectorize(vector)
+
+    @property
+    def _sharing(self) -> IterVar:
+        return thread_axis((0, self.threads), f"threadIdx.{'x' if self.along else 'y'}")
+
+
+def rows_read(op: Operation, inner: Sequence[IterVar]) -> dict[Tensor, tuple[int, ...]]:
+    """The tensors that an operation reads everywhere at an element of its own for each within a row, `inner` being the axes over
+    those, each as it is; with the dimensions along which these run."""
+    wanted = {axis for axis in inner if fixed_extent(axis) > 1}
+    found: dict[Tensor, tuple[int, ...] | None] = {}
+    for load in loads_of(op):
+        tensor, at = tensor_of(load), tuple(place for place, index in enumerate(load.indices) if index in wanted)
+        fits = _is_plain(load) and len(at) == len(wanted) and found.get(tensor, at) == at
+        found[tensor] = at if fits else None
+    return {tensor: at for tensor, at in found.items() if at}
+
+
+def _is_plain(load: ProducerLoad) -> bool:
+    """Whether it is read at axes, each of them once, and at places that depend on none."""
+    axes = [index for index in load.indices if isinstance(index, IterVar)]
+    return len(axes) == len(set(axes)) and not any(axes_in(index) for index in load.indices if not isinstance(index, IterVar))
+
+
+def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[int, int]:
+    """How many elements of these tensors a thread loads at once, and the bytes of the widest, of rows whose last dimension has
+    `last` elements."""
+    item = max((tensor.dtype.bytes for tensor in tensors), default=4)
+    return gcd(max(VECTOR // item, 1), last) if along else 1, item
+
+
+def row_blocks(gpu: Gpu, row: Row, apply: Callable[[RowBlock], None]) -> list[Candidate]:
+    """A candidate for each block that rows may be shared by, the ones that leave room for others first. apply: takes the block."""
+    most = MOST_THREADS if row.along else THREADS // WARP
+    powers = [1 << at for at in range(most.bit_length())]
+    threads = [each for each in powers if each == 1 or each * row.vector <= row.extent]
+    kept = [each for each in threads if _elements(row, each) <= MOST_KEPT]
+    long = [each for each in threads if each >= min(THREADS, threads[-1])]
+    ways = [RowBlock(each, _beside(row, each), row.vector, row.along, bool(kept)) for each in kept or long]
+    ways.sort(key=lambda way: (way.along and way.threads * way.vector * row.item < SECTOR, _elements(row, way.threads) > KEPT,
+                               way.threads))
+    return [Candidate(_described(way, row), partial(apply, way), _time(gpu, way, row)) for way in ways]
+
+
+def _elements(row: Row, threads: int) -> int:
+    return ceil(row.extent / (threads * row.vector)) * row.vector
+
+
+def _beside(row: Row, threads: int) -> int:
+    """Rows of a block: that fill it, and leave none half empty where that can be."""
+    if not row.along:
+        return WARP
+    most = max(THREADS // 2 // threads, 1)
+    return min(most, max(row.count & -row.count, max(WARP // threads, 4)))
+
+
+def _described(block: RowBlock, row: Row) -> str:
+    own = _elements(row, block.threads)
+    text = f"{block.beside} rows a block, {block.threads} threads a row"
+    text += f" of {own} in registers" if block.kept else ", which is too long for registers and read again"
+    size = block.vector * row.item
+    if row.along and size < VECTOR:
+        text += f", by {size} bytes since a row has {row.extent}"
+    return text
+
+
+def _time(gpu: Gpu, block: RowBlock, row: Row) -> Estimate:
+    """Blocks share the multiprocessors in waves, and each waits for its rows and for its threads to meet."""
+    step = 1 / (gpu.clock * 1e9)
+    own = _elements(row, block.threads)
+    registers = OTHER_REGISTERS + (own if block.kept else block.vector) * row.item // 4
+    at_once = blocks_at_once(gpu, block.threads * block.beside, registers, 0)
+    waves = ceil(ceil(row.count / block.beside) / (gpu.processors * at_once))
+    meeting = row.joins * JOIN * (block.threads.bit_length() + (2 if block.threads > WARP else 0))
+    wait = waves * (gpu.latency * max(own / MOST_KEPT, 1) + meeting + 4 * own)
+    memory = row.moved * (1 if block.kept else max(row.joins, 1)) / gpu.memory_rate
+    name, cycles = ("memory bandwidth", memory) if memory > wait else ("waiting for memory", wait)
+    return Estimate(((name, cycles * step), ("launch", LAUNCH)))
