@@ -90,7 +90,7 @@ class Group:
     def inline_cheap_heads(self) -> None:
         """Inline the heads whose values cost little; the others stay stages of their own."""
         for head in self.heads:
-            if head.values and not is_expensive(head):
+            if head.values and not is_expensive(head) and self.s[head].attach_type != "inline":
                 self.s[head].compute_inline()
 
 

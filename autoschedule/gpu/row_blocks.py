@@ -16,13 +16,15 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu
+from ...ir.analysis.linear import linear, terms
 from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.structural import structural_key
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
-from ..cpu.lanes import fused
 from ..estimate import Estimate
-from ..operations import axes_in, fixed_extent, loads_of
+from ..loops import fused
+from ..operations import axes_in, contiguous, fixed_extent, loads_of
 from ..plan import Candidate
 from .threads import LAUNCH, THREADS, VECTOR, WARP, blocks_at_once
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
     from ...te.tensor import Tensor
 
-__all__ = ["Row", "RowBlock", "bytes_at_once", "row_blocks", "rows_read"]
+__all__ = ["Row", "RowBlock", "block_time", "bytes_at_once", "described", "row_blocks", "rows_read", "shared_rows", "terms_beside"]
 
 KEPT, MOST_KEPT = 16, 32
 """Elements of a row that a thread keeps in registers: as many as leave room for enough other threads, and at most."""
@@ -39,6 +41,8 @@ SECTOR = 32
 """Bytes that memory gives at once."""
 JOIN = 30
 """Cycles of a step in which threads meet; of those of several warps a barrier stands before and behind."""
+AHEAD = 8
+"""Loads that a thread begins before the first has ended."""
 OTHER_REGISTERS = 22
 """Of a thread, beside the elements that it keeps."""
 
@@ -47,7 +51,7 @@ OTHER_REGISTERS = 22
 class Row:
     """count: how many there are; extent: elements of one. vector: how many neighbours of one can be loaded at once. along: whether
     neighbours are elements of one row, else those of other rows. moved: bytes that go from and to memory, of all rows. joins: how
-    often the threads of a row meet; item: bytes of an element."""
+    often the threads of a row meet; item: bytes of an element. again: whether elements are needed more than once."""
 
     count: int
     extent: int
@@ -56,6 +60,7 @@ class Row:
     moved: float
     joins: int
     item: int
+    again: bool
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,8 @@ class RowBlock:
     kept: bool
 
     def bind_rows(self, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
-        """Binds the loops over rows, around those over the elements that it stores, which threads share; returns the one under which
-        a row is computed."""
+        """Binds the loops over rows, and those over the elements that are stored of each, which threads share; returns the loop
+        under which a row is computed."""
         elements = fused(stage, inner) if inner else None
         if outer:
             stage.reorder(*outer, *([elements] if elements is not None else []))
@@ -90,7 +95,7 @@ class RowBlock:
         return row
 
     def _shared(self, stage: Stage, axis: IterVar) -> tuple[IterVar, IterVar]:
-        """The loop over a row's elements, or over the terms of a sum, shared by threads; returns those of a thread and of a vector."""
+        """The loop over a row's elements, or over a sum's terms, shared by threads; returns those of a thread and of a vector."""
         rest, vector = stage.split(axis, factor=self.vector)
         part, thread = stage.split(rest, factor=self.threads)
         stage.bind(thread, self._sharing)
@@ -98,10 +103,10 @@ class RowBlock:
             stage.unroll(part)
         return thread, vector
 
-    def sum_up(self, s: Schedule, op: Operation, sources: Iterable[Tensor] = ()) -> None:
-        """Has the threads of a row share its sum. sources: what a thread loads for it, a vector at once."""
+    def sum_up(self, s: Schedule, op: Operation) -> None:
+        """Has the threads of a row share its sum, and load its terms a vector at once."""
         stage = s[op]
-        copies = [s[s.cache_read(tensor, "local", [op])] for tensor in sources]
+        copies = [s[s.cache_read(tensor, "local", [op])] for tensor in terms_beside(stage.op)]
         thread, vector = self._shared(stage, fused(stage, stage.op.reduce_axis))
         stage.set_scope("local")
         stage.unroll(vector)
@@ -151,6 +156,22 @@ def _is_plain(load: ProducerLoad) -> bool:
     return len(axes) == len(set(axes)) and not any(axes_in(index) for index in load.indices if not isinstance(index, IterVar))
 
 
+def terms_beside(op: Operation) -> list[Tensor]:
+    """The tensors of which neighbouring terms of a sum read neighbours, from whole vectors on, and nothing else."""
+    last = op.reduce_axis[-1]
+    places: dict[Tensor, set[object]] = {}
+    for load in loads_of(op):
+        along = last in contiguous(load) and _begins_whole(load.indices[-1], last)
+        places.setdefault(tensor_of(load), set()).add(tuple(map(structural_key, load.indices)) if along else None)
+    return [tensor for tensor, read in places.items() if len(read) == 1 and None not in read]
+
+
+def _begins_whole(index: Expr, axis: IterVar) -> bool:
+    """Whether an index is that axis, or a multiple of any vector's length further."""
+    form = linear(index)
+    return not any(each % VECTOR for each in (form.const, *(factor for part, factor in terms(form) if part is not axis)))
+
+
 def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[int, int]:
     """How many elements of these tensors a thread loads at once, and the bytes of the widest, of rows whose last dimension has
     `last` elements."""
@@ -158,20 +179,51 @@ def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[in
     return gcd(max(VECTOR // item, 1), last) if along else 1, item
 
 
-def row_blocks(gpu: Gpu, row: Row, apply: Callable[[RowBlock], None]) -> list[Candidate]:
-    """A candidate for each block that rows may be shared by, the ones that leave room for others first. apply: takes the block."""
+def row_blocks(row: Row) -> list[RowBlock]:
+    """The blocks that may have such rows, those first that load whole sectors and leave room for others."""
     most = MOST_THREADS if row.along else THREADS // WARP
     powers = [1 << at for at in range(most.bit_length())]
     threads = [each for each in powers if each == 1 or each * row.vector <= row.extent]
     kept = [each for each in threads if _elements(row, each) <= MOST_KEPT]
-    long = [each for each in threads if each >= min(THREADS, threads[-1])]
-    ways = [RowBlock(each, _beside(row, each), row.vector, row.along, bool(kept)) for each in kept or long]
-    ways.sort(key=lambda way: (way.along and way.threads * way.vector * row.item < SECTOR, _elements(row, way.threads) > KEPT,
-                               way.threads))
-    return [Candidate(_described(way, row), partial(apply, way), _time(gpu, way, row)) for way in ways]
+    if row.again:
+        threads = kept or [each for each in threads if each >= min(THREADS, threads[-1])]
+    ways = [RowBlock(each, _beside(row, each), row.vector, row.along, each in kept) for each in threads]
+    return sorted(ways, key=lambda way: (way.along and way.threads * way.vector * row.item < SECTOR,
+                                         _elements(row, way.threads) > KEPT, way.threads))
+
+
+def shared_rows(gpu: Gpu, row: Row, apply: Callable[[RowBlock], None]) -> list[Candidate]:
+    """A candidate for each block that may have such rows. apply: takes the block."""
+    return [Candidate(described(way, row), partial(apply, way), block_time(gpu, way, row)) for way in row_blocks(row)]
+
+
+def described(block: RowBlock, row: Row) -> str:
+    """What is chosen with a block, and the reason where that is less than 16 bytes at once, or more than once."""
+    own = _elements(row, block.threads)
+    text = f"{block.beside} rows a block, {block.threads} threads a row"
+    if row.again:
+        text += f" of {own} in registers" if block.kept else ", which is too long for registers and read again"
+    size = block.vector * row.item
+    return text + (f", by {size} bytes since a row has {row.extent}" if row.along and size < VECTOR else "")
+
+
+def block_time(gpu: Gpu, block: RowBlock, row: Row) -> Estimate:
+    """Blocks share the multiprocessors in waves, and each waits for its rows and for its threads to meet."""
+    step = 1 / (gpu.clock * 1e9)
+    own = _elements(row, block.threads)
+    registers = OTHER_REGISTERS + (own if row.again and block.kept else block.vector) * row.item // 4
+    at_once = blocks_at_once(gpu, block.threads * block.beside, registers, 0)
+    waves = ceil(ceil(row.count / block.beside) / (gpu.processors * at_once))
+    meeting = row.joins * JOIN * (block.threads.bit_length() + (2 if block.threads > WARP else 0))
+    wait = waves * (gpu.latency * max(own / block.vector / AHEAD, 1) + meeting + 4 * own)
+    apart = max(SECTOR // (block.threads * block.vector * row.item), 1) if block.along else 1
+    memory = row.moved * apart * (row.joins + 1 if row.again and not block.kept else 1) / gpu.memory_rate
+    name, cycles = ("memory bandwidth", memory) if memory > wait else ("waiting for memory", wait)
+    return Estimate(((name, cycles * step), ("launch", LAUNCH)))
 
 
 def _elements(row: Row, threads: int) -> int:
+    """How many of a row a thread has."""
     return ceil(row.extent / (threads * row.vector)) * row.vector
 
 
@@ -181,27 +233,3 @@ def _beside(row: Row, threads: int) -> int:
         return WARP
     most = max(THREADS // 2 // threads, 1)
     return min(most, max(row.count & -row.count, max(WARP // threads, 4)))
-
-
-def _described(block: RowBlock, row: Row) -> str:
-    own = _elements(row, block.threads)
-    text = f"{block.beside} rows a block, {block.threads} threads a row"
-    text += f" of {own} in registers" if block.kept else ", which is too long for registers and read again"
-    size = block.vector * row.item
-    if row.along and size < VECTOR:
-        text += f", by {size} bytes since a row has {row.extent}"
-    return text
-
-
-def _time(gpu: Gpu, block: RowBlock, row: Row) -> Estimate:
-    """Blocks share the multiprocessors in waves, and each waits for its rows and for its threads to meet."""
-    step = 1 / (gpu.clock * 1e9)
-    own = _elements(row, block.threads)
-    registers = OTHER_REGISTERS + (own if block.kept else block.vector) * row.item // 4
-    at_once = blocks_at_once(gpu, block.threads * block.beside, registers, 0)
-    waves = ceil(ceil(row.count / block.beside) / (gpu.processors * at_once))
-    meeting = row.joins * JOIN * (block.threads.bit_length() + (2 if block.threads > WARP else 0))
-    wait = waves * (gpu.latency * max(own / MOST_KEPT, 1) + meeting + 4 * own)
-    memory = row.moved * (1 if block.kept else max(row.joins, 1)) / gpu.memory_rate
-    name, cycles = ("memory bandwidth", memory) if memory > wait else ("waiting for memory", wait)
-    return Estimate(((name, cycles * step), ("launch", LAUNCH)))

@@ -23,7 +23,7 @@ from ...te.operation import Operation
 from ..operations import fixed_extent, is_plain
 from ..row_chain import RowChain, row_chain
 from .elements import element_a_thread
-from .row_blocks import Row, RowBlock, bytes_at_once, row_blocks, rows_read
+from .row_blocks import Row, RowBlock, bytes_at_once, rows_read, shared_rows
 
 if TYPE_CHECKING:
     from ...te.tensor import Tensor
@@ -44,7 +44,7 @@ def rows(group: Group) -> None:
         element_a_thread(group)
         return
     group.inline_cheap_heads()
-    group.choose("rows", row_blocks(gpu_of(group.target), _row(group, chain), partial(_apply, group, chain)))
+    group.choose("rows", shared_rows(gpu_of(group.target), _row(group, chain), partial(_apply, group, chain)))
 
 
 def _row(group: Group, chain: RowChain) -> Row:
@@ -58,7 +58,7 @@ def _row(group: Group, chain: RowChain) -> Row:
     stored = group.output.output(0)
     vector, item = bytes_at_once((*read, stored), chain.along, fixed_extent(inner[-1]))
     moved = float(sum(prod(map(fixed_extent, tensor.op.axis)) * tensor.dtype.bytes for tensor in (*read, stored)))
-    return Row(count, extent, vector, chain.along, moved, sum(op.reduction is not None for op in ops), item)
+    return Row(count, extent, vector, chain.along, moved, sum(op.reduction is not None for op in ops), item, True)
 
 
 def _inner(op: Operation, chain: RowChain) -> tuple[IterVar, ...]:
@@ -86,9 +86,9 @@ def _apply(group: Group, chain: RowChain, block: RowBlock) -> None:
     stage = s[output]
     own = list(stage.op.axis)
     elements = tuple(axis for axis, is_in in zip(own, within, strict=True) if is_in)
-    read = _read(group, {**inner, output: elements} if elements else inner, block)
+    read = _read(group, {**inner, output: elements} if elements else inner) if block.kept else {}
     at = block.bind_rows(stage, [axis for axis in own if axis not in elements], elements)
-    for tensor, (readers, along) in read.items() if block.kept else ():
+    for tensor, (readers, along) in read.items():
         copy = s[s.cache_read(tensor, "local", readers)]
         block.keep(copy, [dim for dim in range(tensor.ndim) if dim not in along], along)
         copy.compute_at(stage, at)
@@ -96,7 +96,7 @@ def _apply(group: Group, chain: RowChain, block: RowBlock) -> None:
         part = s[op]
         part.compute_at(stage, at)
         if op.reduction is not None:
-            block.sum_up(s, op, () if block.kept else [tensor for tensor, (readers, _) in read.items() if op in readers])
+            block.sum_up(s, op)
         elif axes:
             along = [place for place, axis in enumerate(part.op.axis) if axis in axes]
             block.keep(part, [place for place in range(len(part.op.axis)) if place not in along], along)
@@ -104,12 +104,12 @@ def _apply(group: Group, chain: RowChain, block: RowBlock) -> None:
             part.set_scope("local")
 
 
-def _read(group: Group, inner: Mapping[Operation, Sequence[IterVar]], block: RowBlock) -> dict[Tensor, tuple[list[Operation], Dims]]:
+def _read(group: Group, inner: Mapping[Operation, Sequence[IterVar]]) -> dict[Tensor, tuple[list[Operation], Dims]]:
     """The tensors whose rows are loaded for a sum, or for several operations, with these; and the dimensions within a row."""
     readers: dict[tuple[Tensor, Dims], list[Operation]] = {}
     for op, axes in inner.items():
         for tensor, along in rows_read(group.s[op].op, axes).items():
-            if tensor.op not in inner and (block.kept or op.reduction is not None and along == (tensor.ndim - 1,)):
+            if tensor.op not in inner:
                 readers.setdefault((tensor, along), []).append(op)
     return {tensor: (ops, along) for (tensor, along), ops in readers.items()
             if len(ops) > 1 or any(op.reduction is not None for op in ops)}

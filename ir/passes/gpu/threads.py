@@ -206,7 +206,8 @@ class _Mapper(Copier):
                and len({structural_key(indices[dim]) for indices in places}) == 1}
         if not own:
             return node
-        kept = replace(buffer, shape=tuple(const(1, extent.dtype) if dim in own else extent for dim, extent in enumerate(buffer.shape)))
+        shape = tuple(const(1, extent.dtype) if dim in own else extent for dim, extent in enumerate(buffer.shape))
+        kept = replace(buffer, shape=shape)
 
         def rule(each: Node) -> Node | None:
             if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer:

@@ -45,7 +45,7 @@ def test_exact_schedules_keep_the_order_of_every_sum(draw: Any) -> None:
 
 
 @pytest.mark.parametrize(("shape", "axis", "chosen"), [
-    ((64, 4096), 1, "threads a sum"), ((4096, 64), 0, "threads a sum"),
+    ((64, 4096), 1, "threads a row"), ((4096, 64), 0, "threads a row"),
     ((4, 1 << 22), 0, "an element a thread"),
 ])
 def test_threads_share_a_sum_where_there_are_few(shape: tuple[int, int], axis: int, chosen: str) -> None:

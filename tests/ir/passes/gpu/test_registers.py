@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from tilewright.ir.arith.analyzer import Analyzer
+from tilewright.ir.passes.gpu.hardware import Hardware
 from tilewright.ir.passes.gpu.registers import free_registers
+from tilewright.ir.passes.gpu.threads import map_threads
+from tilewright.ir.stmt import Allocate
 from tilewright.ir.text.parser import parse
+from tilewright.ir.visit import walk
 
 HEAD = '''
 @attrs(stage="loops")
@@ -86,3 +91,23 @@ def test_a_guard_that_also_stands_around_another_store_stays() -> None:
                 S[i] = 1.0
                 B[t * 4 + i] = 2.0
 ''') == 2
+
+
+def test_a_thread_keeps_its_own_part_alone_of_what_all_fill_for_themselves() -> None:
+    function = parse("""
+@attrs(stage="loops")
+def f(A: float32[2, 64], B: out float32[2, 64]):
+    for b in thread("blockIdx.x", 1):
+        S: local float32[2, 64]
+        for i in 2:
+            for t in thread("threadIdx.x", 64):
+                S[i, t] = A[i, t]
+        for i in 2:
+            for u in thread("threadIdx.x", 64):
+                B[i, u] = S[i, u] + 1.0
+""")
+    analyzer = Analyzer()
+    hardware = Hardware.of(function.body, "f", analyzer)
+    body, _ = map_threads(function.body, hardware, analyzer, frozenset(function.params))
+    kept, = {node.buffer for node in walk(body) if isinstance(node, Allocate)}
+    assert [str(extent) for extent in kept.shape] == ["2", "1"]
