@@ -40,6 +40,8 @@ class Contraction:
     rows: tuple[IterVar, ...]
     columns: tuple[IterVar, ...]
     summed: tuple[IterVar, ...]
+    mirrored: bool = False
+    """Whether rows and columns are one axis each of which one side of the diagonal is computed, and stored on both."""
 
 
 def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: factor) -> Contraction | None:

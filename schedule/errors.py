@@ -233,6 +233,12 @@ class NotExact(ScheduleError):
     code = "TW0226"
 
 
+class BadMirror(ScheduleError):
+    """A stage whose elements are not seen to be the same when two axes are exchanged, or that is no expression for each element."""
+
+    code = "TW0232"
+
+
 class BadMatrix(ScheduleError):
     """An operation that is no product of matrices, or not with such rows and columns, or whose loops are scheduled already."""
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...schedule.primitives.mirror import is_symmetric
 from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, upstream
 from ..estimate import Estimate, Lines, estimate, soonest
 from ..forms import form_of
@@ -105,10 +106,13 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
         (time,) = group.times(("contraction", form, next(numbers)), times)
         return time, each, way
 
-    for each in _narrower(whole):
+    for each in (*_narrower(whole), *_mirrored(group, whole)):
         product = Product(size_of(each.rows), size_of(each.columns), size_of(each.summed), size_of(each.outer),
                           anchor.output(0).dtype.bits, scattered=True)
-        for way in plans(product, machine):
+        ways = plans(product, machine)
+        if each.mirrored:  # a block of the sum would be of all rows
+            ways = tuple(dict.fromkeys(replace(way, depth=0) for way in ways))
+        for way in ways:
             if way.packed and (each, way.tile) in others:
                 others[each, way.tile].append(way)
             elif way.packed:
@@ -143,12 +147,14 @@ def _doubted(time: Estimate) -> Estimate:
 def _description(found: Contraction, way: Plan) -> str:
     """In words: "6 rows of i0 i1 x 2 vectors of i2 i3 ..."."""
     rows, columns = (" ".join(axis.name for axis in axes) for axes in (found.rows, found.columns))
-    return f"rows {rows}, columns {columns}: {way}"
+    return f"rows {rows}, columns {columns}{', mirrored' if found.mirrored else ''}: {way}"
 
 
 def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int]) -> None:
     s, anchor = group.s, group.anchor
     sums = result_of(group, chosen)
+    if found.mirrored:
+        s[group.output].mirror(*_diagonal(group, found))
     along, in_place = lies_along(found), read_in_place(found, chosen)
     sides = [load for load in loads_of(anchor) if load is found.b or load is found.a and not in_place]
     copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
@@ -179,6 +185,19 @@ def _narrower(whole: Contraction) -> Iterator[Contraction]:
     """The contraction with all its columns, and those with the last axes of them alone."""
     for first in range(len(whole.columns)):
         yield replace(whole, columns=whole.columns[first:], outer=(*whole.outer, *whole.columns[:first]))
+
+
+def _mirrored(group: Group, whole: Contraction) -> Iterator[Contraction]:
+    """The contraction on one side of its diagonal, where the other side is the same."""
+    if (whole.a.producer is whole.b.producer and len(whole.rows) == len(whole.columns) == 1
+            and len(group.output.axis) == len(group.anchor.axis) and is_symmetric(group.s[group.output], *_diagonal(group, whole))):
+        yield replace(whole, mirrored=True)
+
+
+def _diagonal(group: Group, found: Contraction) -> tuple[IterVar, IterVar]:
+    """The axes of rows and of columns of what is stored."""
+    axes, own = group.s[group.output].op.axis, group.anchor.axis
+    return axes[own.index(found.rows[0])], axes[own.index(found.columns[0])]
 
 
 def _panels(

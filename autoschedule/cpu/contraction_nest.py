@@ -101,13 +101,17 @@ class Elements:
     b: Access
     rows: Access
     columns: Access
-    stored: Access
+    stored: tuple[Access, ...]
 
     @staticmethod
     def of(found: Contraction, op: Operation) -> Elements:
         """Those of an operation that is one."""
         panels = _panel(found.a, found.rows, found), _panel(found.b, found.columns, found)
-        return Elements(_source(found.a), _source(found.b), *panels, stored_by(op.output(0), op.axis))
+        places: list[Mapping[IterVar, IterVar]] = [{}]
+        if found.mirrored:
+            places.append({found.rows[0]: found.columns[0], found.columns[0]: found.rows[0]})
+        stored = tuple(stored_by(op.output(0), [at.get(axis, axis) for axis in op.axis]) for at in places)
+        return Elements(_source(found.a), _source(found.b), *panels, stored)
 
 
 def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine: Machine, known: bool) -> Nest:
@@ -119,6 +123,7 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
     inner = (*rows.tile.items(), *columns.tile.items())
     accesses = elements.a if in_place else elements.rows, elements.columns
     last, depth = found.summed[-1], size_of(found.summed)
+    share = min((1 + (way.tile.rows + way.tile.columns) / size_of(found.rows)) / 2, 1) if found.mirrored else 1
     if in_place and not lies_along(found):
         summed = [(axis, fixed_extent(axis)) for axis in found.summed]
     else:  # one loop over all of them
@@ -132,10 +137,13 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
         spilled = int(len(found.columns) > 1 and vectors * (way.tile.rows + 1) + 1 >= machine.registers)
         count = {"fma": fma, "load": way.tile.rows + vectors + spilled, "store": spilled}
         body = Body(count, accesses, inner, ("fma", 1), spilled)
-        end: tuple[Nest | Body, ...] = (Body({"store": way.tile.rows * pieces(wide, lanes, machine)}, (elements.stored,), inner),)
+        across = way.tile.rows * wide * found.mirrored  # results that are stored across lanes
+        stores = way.tile.rows * pieces(wide, lanes, machine) + across
+        end: tuple[Nest | Body, ...] = (Body({"store": stores, "shuffle": across}, elements.stored, inner),)
         if way.depth:  # sums are added to a panel of results
             end = (_nested((Body({"load": fma, "store": fma}, (), inner),), summed[:1]), *end)
-        tiles = _nested((_nested((body,), summed), *end), _in_parts(rows.loops, parts[0]))
+        (row, number_of_rows), *others = _in_parts(rows.loops, parts[0])
+        tiles = _nested((_nested((body,), summed), *end), ((row, ceil(number_of_rows * share)), *others))
         copying = () if known else (_copying(found.b, elements.b, elements.columns, columns, found, found.columns, machine),)
         (axis, trips), *others = _in_parts(columns.loops, parts[1])
         return _nested((*copying, tiles), ((axis, min(trips, number)), *others))

@@ -53,6 +53,12 @@ class LoopsNotShared(LoweringError):
     code = "TW0342"
 
 
+class CannotMirror(LoweringError):
+    """A mirrored stage of which a part is computed, or that is computed elsewhere than at root."""
+
+    code = "TW0343"
+
+
 class VectorExtentNotConstant(LoweringError):
     """A vectorized loop whose extent is not a constant."""
 

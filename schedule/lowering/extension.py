@@ -53,6 +53,11 @@ class Extension:
         del nest, loop
         return ()
 
+    def within(self, nest: Nest, loop: Loop, body: Stmt) -> Stmt:
+        """The body of a loop, with what is computed there."""
+        del nest, loop
+        return body
+
     def around(self, place: Place, loop: Loop, statement: Stmt) -> Stmt:
         """The statement of a loop with what outlives its iterations."""
         del place, loop

@@ -12,6 +12,7 @@ from ..tensorize.match import tensorized_place
 from ..tensorize.nest import tensorized_nest
 from .computation import Computation
 from .kind import Definition, OperationKind
+from .mirrored import mirrored_nest
 from .nest import Nest
 from .reduction import reduction_nest
 
@@ -50,6 +51,8 @@ def _nest(nest: Nest) -> Stmt:
         return tensorized_nest(nest, tensorized)
     if nest.computation.reduction is not None:
         return reduction_nest(nest, nest.computation.reduction)
+    if nest.computation.stage.mirrored is not None:
+        return mirrored_nest(nest)
     offsets = nest.stage_bounds.offsets
     axes = nest.axis_values(offsets)
     stored = nest.stores([nest.value(value, axes) for value in nest.computation.values], offsets)

@@ -186,7 +186,10 @@ class _Lowering:
                 body = parts.within(places[loop], body)
             body = self._with_pending(computation, places[loop], body)
             first = [] if loop.var is None else [stmt for extension in self.extensions for stmt in extension.begin(nest, loop)]
-            return seq(*first, body) if first else body
+            body = seq(*first, body) if first else body
+            for extension in self.extensions:
+                body = extension.within(nest, loop, body)
+            return body
 
         def around(loop: Loop, statement: Stmt) -> Stmt:
             for extension in self.extensions:

@@ -110,20 +110,22 @@ def check_outputs(
 
 
 def refuse_dangling_predicate(stage: Stage, kept: Iterable[IterVar], error: type[ScheduleError], doing: str) -> None:
-    """Raise `error` where the store predicate speaks of axes that are about to vanish."""
-    if stage.store_predicate is None:
-        return
+    """Raise `error` where the store predicate, or the diagonal that the stage is mirrored at, speaks of axes that are about to
+    vanish."""
     keeps = set(kept)
-    for var in free_vars(stage.store_predicate):
-        if isinstance(var, IterVar) and var.kind != "thread" and var not in keeps:
-            raise error(
-                f"{doing} {stage.name}",
-                reason=f"its store predicate speaks of {var.name}, an axis that would vanish",
-                declared=stage.op.source,
-                called=user_source(),
-                loops=outline(stage),
-                fix="set the store predicate afterwards",
-            )
+    spoken = [("store predicate", free_vars(stage.store_predicate) if stage.store_predicate is not None else [],
+               "set the store predicate"), ("diagonal", stage.mirrored or (), "mirror it")]
+    for what, variables, fix in spoken:
+        for var in variables:
+            if isinstance(var, IterVar) and var.kind != "thread" and var not in keeps:
+                raise error(
+                    f"{doing} {stage.name}",
+                    reason=f"its {what} speaks of {var.name}, an axis that would vanish",
+                    declared=stage.op.source,
+                    called=user_source(),
+                    loops=outline(stage),
+                    fix=f"{fix} afterwards",
+                )
 
 
 def refuse_tied_reduction(stage: Stage, error: type[ScheduleError], doing: str, then: str) -> None:

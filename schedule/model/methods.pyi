@@ -267,6 +267,24 @@ class StagePrimitives:
         Raises BadOverlap (TW0252).
         """
 
+    def mirror(self, axis: IterVar, other: IterVar) -> None:
+        """Compute a tensor that is the same when two of its axes are exchanged on one side of its diagonal, and store it on both.
+
+            for i in 64:                       for i in 64:                   # s[C].mirror(i, j)
+                for j in 64:             →         for j in 64:
+                    C[i, j] = ...                      if i >= j: C[i, j] = ...
+                                                       if i > j: C[j, i] = ...
+
+        axis, other: two data axes of one extent, of a stage that is no sum itself: a sum is computed in a cache (cache_write), of
+        which the stage is a copy. That exchanging them changes no bit must show in the expression, or in those of what it reads:
+        A[k, i] * A[k, j], |A[i] - A[j]|, a product of a matrix with itself. What an iteration of a loop computes (caches that
+        are computed there too) is left out where `axis` is less than `other` in all of it; in tiles across the diagonal all is
+        computed. The stage is computed at root, and all of it is read, which is looked at when the schedule is lowered
+        (CannotMirror, TW0343). No bit of any result changes.
+
+        Raises BadMirror (TW0232).
+        """
+
     def pipeline(self, stages: int) -> None:
         """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 

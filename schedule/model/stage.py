@@ -39,14 +39,15 @@ class Stage(StagePrimitives):
     all_iter_vars: root axes (op.axis, then op.reduce_axis), then derived ones in the order they were made.
     leaf_iter_vars: the loops, outermost first. relations: how axes derive, in the order they were made.
     iter_var_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "with", "inline" or
-    "inlined". scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
+    "inlined". scope: "" is the default for its place. store_predicate: a condition under which results are stored. mirrored: the
+    two axes that are exchanged in the element that is stored with each, one side of whose diagonal is computed. group: of
     s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
     computed at; None where it does not.
     readers: the stages that read a result of it. placed: the stages and groups that were told to be computed at a loop of it.
     """
 
-    _STATE = ("_attachment", "all_iter_vars", "group", "is_output", "iter_var_attrs", "leaf_iter_vars", "_op", "_is_stale",
-              "origin_op", "overlap", "relations", "scope", "store_predicate")
+    _STATE = ("_attachment", "all_iter_vars", "group", "is_output", "iter_var_attrs", "leaf_iter_vars", "mirrored", "_op",
+              "_is_stale", "origin_op", "overlap", "relations", "scope", "store_predicate")
     __slots__ = (*_STATE, "placed", "readers", "schedule")
 
     def __init__(self, op: Operation, schedule: Schedule, is_output: bool = False) -> None:
@@ -64,6 +65,7 @@ class Stage(StagePrimitives):
         self.overlap: Overlap | None = None
         self.scope = ""
         self.store_predicate: Expr | None = None
+        self.mirrored: tuple[IterVar, IterVar] | None = None
         self.readers: dict[Stage, None] = {}
         self.placed: dict[Stage | Group, None] = {}
 
@@ -228,6 +230,9 @@ class Stage(StagePrimitives):
         if self.store_predicate is not None:
             values: dict[Var, Expr] = {**renamed}
             self.store_predicate = substitute(self.store_predicate, values)
+        if self.mirrored is not None:
+            i, j = self.mirrored
+            self.mirrored = renamed.get(i, i), renamed.get(j, j)
         for other in list(self.placed):
             placed = other.own_placement
             if placed.axis is not None and placed.axis in renamed:

@@ -64,7 +64,8 @@ class Cut:
 class _Guard:
     """A comparison in a loop's body. node: what is decided where it holds, itself or the clamp that it is made from.
     likely: the schedule's own guard of a split. inner: the loops between. lanes: whether it may differ between the
-    lanes of a vectorized loop. place: whether it chooses where to read, so that lanes would be gathered."""
+    lanes of a vectorized loop. place: whether it chooses where to read, so that lanes would be gathered. around: whether it
+    guards a loop."""
 
     condition: Expr
     node: Expr
@@ -72,11 +73,13 @@ class _Guard:
     inner: tuple[For, ...]
     lanes: bool = False
     place: bool = False
+    around: bool = False
 
     @property
     def worth_symbols(self) -> bool:
-        """Whether to cut for it at a bound that the call decides, which may leave the main part empty."""
-        return self.likely or self.lanes or not self.inner
+        """Whether to cut for it at a bound that the call decides, or a loop outside, which may leave the main part empty. Once
+        for a loop it costs little."""
+        return self.likely or self.lanes or not self.inner and not self.around
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,8 @@ def _guards(loop: For) -> Iterator[_Guard]:
             continue
         met.add((id(node), in_index))
         if isinstance(node, If):
-            yield from (_Guard(part, part, likely, inner) for part, likely in _parts_of(node.condition))
+            around = any(isinstance(below, For) for below in walk(node))
+            yield from (_Guard(part, part, likely, inner, around=around) for part, likely in _parts_of(node.condition))
         elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
             for part, likely in _parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
@@ -336,7 +340,7 @@ class _Partitioner(Rewriter):
         for digit, extent in _digits(loop):
             place = Var(loop.var.name, digit.dtype)
             body = _InPlaceOf(digit, place).visit(loop.body)
-            whole = For(place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.SERIAL, body)
+            whole = For(place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.UNROLLED, body)  # bounds are known
             cut = find_cut(whole, self.masked_lanes)
             if cut is None or not isinstance(cut.low, IntImm) or not isinstance(cut.high, IntImm):
                 continue

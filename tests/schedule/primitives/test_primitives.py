@@ -38,7 +38,8 @@ def programs() -> list[Schedule]:
     l = te.reduce_axis((0, 4), "l")
     packed = te.compute((1, 1, 4, 4), lambda a, b, i, j: te.sum(P[a, 0, l, i] * Q[b, 0, l, j], l), name="packed")
     twice = te.compute((8, 8), lambda i, j: A[i, j] * 2, name="twice")
-    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice])]
+    square = te.compute((8, 8), lambda i, j: X[0, i] * X[0, j], name="square")
+    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.owner.__name__}.{row.name}")
