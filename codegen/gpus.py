@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .target import Target
 
-__all__ = ["GPUS", "Gpu", "architecture_of", "architectures_of", "gpu_of"]
+__all__ = ["GPUS", "Gpu", "architecture_of", "architectures_of", "features_of", "gpu_of"]
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -22,7 +22,7 @@ class Gpu:
     block_shared: bytes that one block may have. clock: 10^9 cycles a second. l2: bytes; l2_rate, memory_rate: bytes a cycle, of
     all together, those of the L2 cache as they are sustained. tensor: multiply-adds of float16, added up in float32, that a
     multiprocessor does in a cycle by mma.sync, which on H100 and B200 is a part of what instructions of their own do. latency:
-    cycles until what is loaded from memory is known."""
+    cycles until what is loaded from memory is known. warpgroup: as tensor, by wgmma; 0 where there is no such instruction."""
 
     name: str
     processors: int
@@ -39,6 +39,12 @@ class Gpu:
     registers: int = 65536
     shared_rate: int = 128
     latency: float = 600
+    warpgroup: int = 0
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What te.target_has says yes to beyond what all of them have."""
+        return frozenset({"wgmma", "bulk_copies"}) if self.warpgroup else frozenset()
 
 
 GPUS = {
@@ -46,6 +52,7 @@ GPUS = {
     "sm_86": Gpu("RTX 3090", 82, 128, 1536, 16, 100 * KIB, 99 * KIB, 1.70, 6 * MIB, 1900, 550, 256),
     "sm_89": Gpu("L40S", 142, 128, 1536, 24, 100 * KIB, 99 * KIB, 2.52, 96 * MIB, 2300, 343, 512),
     "sm_90": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900, 1280),
+    "sm_90a": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900, 1280, warpgroup=2048),
     "sm_100": Gpu("B200", 148, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.85, 126 * MIB, 6000, 4300, 1280),
 }
 """By the architecture."""
@@ -61,6 +68,11 @@ def gpu_of(target: Target) -> Gpu:
 def architecture_of(target: Target) -> str:
     """The one that schedules and text are for: the least that it says, or what is taken where it says none."""
     return architectures_of(target)[0]
+
+
+def features_of(target: Target) -> frozenset[str]:
+    """What te.target_has says yes to for all architectures of the target, beyond what any has."""
+    return frozenset[str].intersection(*(GPUS[arch].features for arch in architectures_of(target)))
 
 
 def architectures_of(target: Target) -> list[str]:

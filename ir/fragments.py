@@ -1,4 +1,4 @@
-"""Fragments: tiles of matrices that lie spread over the registers of a warp, as a tensor core reads them.
+"""Fragments: tiles of matrices that lie spread over the registers of a warp, or of four, as a tensor core reads them.
 
 A buffer of such a scope is a matrix like any other to whatever looks at indices; its last two dimensions consist of whole
 tiles. Which lane has which element is known to the instructions alone, so that only they can touch it on a GPU.
@@ -13,19 +13,23 @@ from .buffer import Buffer
 from .dtype import DType
 from .expr import Call, Node, StringImm
 
-__all__ = ["FRAGMENT_SCOPES", "WARP_CALLS", "WARP_LANES", "fragment_registers", "fragment_tile", "is_warp_call"]
+__all__ = ["FRAGMENT_SCOPES", "WARPGROUP_CALLS", "WARP_CALLS", "WARP_LANES", "WGMMA_COLUMNS", "fragment_registers",
+           "fragment_tile", "is_warp_call", "lanes_together"]
 
 _M, _N, _K_BYTES = 16, 8, 32
-FRAGMENT_SCOPES = {"mma_a": "mk", "mma_at": "km", "mma_b": "kn", "mma_bt": "nk", "mma_c": "mn"}
-"""By scope, what rows and columns of a tile are of mma.sync.m16n8, whose k is 32 bytes of elements."""
-WARP_LANES = 32
-WARP_CALLS = "tw_mma_"
-"""How the names of device functions begin that all lanes of a warp must call together, with the same arguments."""
+FRAGMENT_SCOPES = {"mma_a": "mk", "mma_at": "km", "mma_b": "kn", "mma_bt": "nk", "mma_c": "mn", "wgmma_c": "mn"}
+"""By scope, what rows and columns of a tile are of mma.sync.m16n8, whose k is 32 bytes of elements, and of wgmma.m64n8, whose sums
+each of four warps has 16 rows of."""
+WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))}
+"""By the bytes of an element, the columns of sums that one wgmma has."""
+WARP_LANES, WARPGROUP_LANES = 32, 128
+WARP_CALLS, WARPGROUP_CALLS = "tw_mma_", "tw_wgmma_"
+"""How the names of device functions begin that all lanes of a warp, or of four, must call together, with the same arguments."""
 
 
 def fragment_tile(scope: str, dtype: DType) -> tuple[int, int]:
     """Rows and columns of a tile of such elements."""
-    sizes = {"m": _M, "n": _N, "k": _K_BYTES // dtype.bytes}
+    sizes = {"m": _M * _lanes_of(scope) // WARP_LANES, "n": _N, "k": _K_BYTES // dtype.bytes}
     rows, columns = FRAGMENT_SCOPES[scope]
     return sizes[rows], sizes[columns]
 
@@ -34,12 +38,21 @@ def fragment_registers(buffer: Buffer) -> int:
     """How many elements of one tile of a fragment each lane has."""
     if buffer.scope not in FRAGMENT_SCOPES:
         raise InternalError(f"{buffer.name}, in {buffer.scope} memory, is no fragment")
-    return prod(fragment_tile(buffer.scope, buffer.dtype)) // WARP_LANES
+    return prod(fragment_tile(buffer.scope, buffer.dtype)) // _lanes_of(buffer.scope)
+
+
+def _lanes_of(scope: str) -> int:
+    return WARPGROUP_LANES if scope.startswith("wgmma") else WARP_LANES
+
+
+def lanes_together(node: Node) -> int:
+    """How many threads make this call together: 32 of a warp, 128 of a warpgroup, or 0 where each makes it for itself."""
+    if not isinstance(node, Call) or node.name != "call_extern" or not isinstance(node.args[0], StringImm):
+        return 0
+    name = node.args[0].value
+    return WARP_LANES if name.startswith(WARP_CALLS) else WARPGROUP_LANES if name.startswith(WARPGROUP_CALLS) else 0
 
 
 def is_warp_call(node: Node) -> bool:
-    """Whether this is a call that the lanes of a warp make together."""
-    if not isinstance(node, Call) or node.name != "call_extern":
-        return False
-    name = node.args[0]
-    return isinstance(name, StringImm) and name.value.startswith(WARP_CALLS)
+    """Whether this is a call that the lanes of a warp, or of four, make together."""
+    return lanes_together(node) > 0

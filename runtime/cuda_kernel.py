@@ -222,8 +222,8 @@ def _copied(driver: Any, held: NDArray[Any]) -> Any:
 
 def _loaded(driver: Any, index: int, program: DeviceProgram, unaligned: bool) -> Any:
     major, minor = driver.Device(index).compute_capability()
-    wanted = int(program.arch.removeprefix("sm_"))
-    if major * 10 + minor < wanted:
+    wanted, only = int(program.arch.removeprefix("sm_").rstrip("a")), program.arch.endswith("a")
+    if major * 10 + minor < wanted or (only and major * 10 + minor != wanted):
         raise WrongArchitecture(f"cannot run code for {program.arch} on cuda({index})", reason=f"this GPU is sm_{major}{minor}",
                                 called=user_source(), fix=f'target="cuda -arch=sm_{major}{minor}"')
     binary = program.binary(unaligned)

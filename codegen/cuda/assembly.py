@@ -9,13 +9,13 @@ from ...ir.stmt import For, Function
 from ...ir.visit import walk
 from ..abi.signature import shape_symbols
 from ..assembly import AssemblyLine, within_loops
-from ..gpus import GPUS, architecture_of
+from ..gpus import GPUS, architecture_of, features_of
 from ..target import Target
 from .emit_stmt import LOOPS
 from .inspection import INSTRUCTION
 from .module import cuda_text
 from .nvrtc import compile_cuda, disassemble
-from .split import split
+from .split import FEATURES, split
 
 __all__ = ["sass_lines"]
 
@@ -29,7 +29,7 @@ def sass_lines(function: Function, target: Target) -> list[AssemblyLine]:
     Raises what a build raises, CompilerMissing and DisassemblerMissing.
     """
     arch = architecture_of(target)
-    program = split(function, shape_symbols(function), (), bounds_check=False)
+    program = split(function, shape_symbols(function), (), bounds_check=False, features=FEATURES | features_of(target))
     text = cuda_text(program, function, GPUS[arch].block_shared, noted=True)
     sass = disassemble(compile_cuda(text.text, arch, ("--fmad=false", "-lineinfo")).cubin, lines=True)
     loops = {node.line for node in walk(function.body) if isinstance(node, For)}

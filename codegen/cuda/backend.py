@@ -16,7 +16,7 @@ from ...runtime.signature import Signature
 from ..abi.callback import callback_kernel, kernel_text
 from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnknownArchitecture
-from ..gpus import GPUS, architecture_of
+from ..gpus import GPUS, architecture_of, features_of
 from ..llvm.jit import compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
@@ -93,6 +93,6 @@ BACKEND = Backend(
     "cuda", "NVIDIA GPUs, through CUDA C and NVRTC", _compile,
     options={"arch": "architecture, " + " or ".join(GPUS) + "; several, with commas between them, for a library's code",
              "emulate": "without a GPU: run on the emulator (no value)"},
-    flags=("emulate",), check=_check, has=lambda _, feature: feature in FEATURES, rules="gpu",
+    flags=("emulate",), check=_check, has=lambda target, feature: feature in FEATURES | features_of(target), rules="gpu",
     device=lambda target: "cpu" if _is_emulated(target) else "cuda", assembly=sass_lines,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .copies import COPY_ROWS
 from .tensor_core import TENSOR_CORE_ROWS
+from .warpgroup import WARPGROUP_ROWS
 
 __all__ = ["DEVICE_FUNCTIONS"]
 
@@ -245,6 +246,12 @@ extern __shared__ __align__(16) unsigned char tw_dynamic_shared[];
 #else
 __shared__ __align__(16) unsigned char tw_dynamic_shared[232448];
 #endif""",
+    "tw_dynamic_panels": """
+#ifdef __CUDACC__
+extern __shared__ __align__(1024) unsigned char tw_dynamic_panels[];
+#else
+__shared__ __align__(1024) unsigned char tw_dynamic_panels[232448];
+#endif""",
     "tw_fail": """
 // A condition that the program asserts does not hold.
 static __device__ __forceinline__ void tw_fail(int message) {
@@ -256,5 +263,6 @@ static __device__ __forceinline__ void tw_fail(int message) {
 }""",
 }
 
-DEVICE_FUNCTIONS: dict[str, str] = {name: text.strip() for name, text in {**_ROWS, **COPY_ROWS, **TENSOR_CORE_ROWS}.items()}
+DEVICE_FUNCTIONS: dict[str, str] = {
+    name: text.strip() for name, text in {**_ROWS, **COPY_ROWS, **TENSOR_CORE_ROWS, **WARPGROUP_ROWS}.items()}
 """By name, each after those that it needs."""

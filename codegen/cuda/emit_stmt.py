@@ -119,7 +119,8 @@ class _Emitter(StmtEmitter):
         sizes = [self._count(buffer) * buffer.dtype.bytes for buffer in buffers]
         places: list[int] = []
         total = 0
-        for size in sizes:
+        for buffer, size in zip(buffers, sizes, strict=True):
+            total += -total % max(buffer.alignment, 16)
             places.append(total)
             total += -(-size // 16) * 16
         if total > self.shared_limit:
@@ -128,12 +129,14 @@ class _Emitter(StmtEmitter):
                 reason=", ".join(f"{b.name}: {size}" for b, size in zip(buffers, sizes, strict=True)),
                 allowed=f"at most {self.shared_limit} bytes a block on this architecture",
                 fix="fetch smaller tiles: split the loops that the shared stages are computed at")
+        dynamic = "tw_dynamic_panels" if any(buffer.alignment > 16 for buffer in buffers) else "tw_dynamic_shared"
         for buffer, place in zip(buffers, places, strict=True):
             name, kind = self.bind(buffer), storage_type(buffer.dtype)
             if total <= STATIC_SHARED_LIMIT:
-                self.line(f"__shared__ __align__(16) {kind} {name}[{max(self._count(buffer), 1)}];")
+                align = max(buffer.alignment, 16)
+                self.line(f"__shared__ __align__({align}) {kind} {name}[{max(self._count(buffer), 1)}];")
             else:
-                self.line(f"{kind} *const {name} = reinterpret_cast<{kind} *>(tw_dynamic_shared + {place});")
+                self.line(f"{kind} *const {name} = reinterpret_cast<{kind} *>({dynamic} + {place});")
         return total if total > STATIC_SHARED_LIMIT else 0
 
     def _count(self, buffer: Buffer) -> int:

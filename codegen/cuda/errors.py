@@ -73,6 +73,12 @@ class EmulatedAssertion(CudaError):
 
 
 class EmulatedEarlyAccess(CudaError):
-    """An access of memory to which an asynchronous copy has begun, before the thread that began it has waited for it."""
+    """An access of what an asynchronous copy or product is still at, before the thread that began it has waited for it."""
 
     code = "TW0826"
+
+
+class EmulatedUnordered(CudaError):
+    """An instruction of tensor cores or of the copy engine without the fence, or without the threads, that it needs."""
+
+    code = "TW0827"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ...ir.copies import WAIT
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, StringImm
@@ -40,9 +42,16 @@ def _outside(em: CudaExprEmitter, call: Call, lane: int) -> str:
         return f"({value_type(call.dtype)}){text}" if wide else text
     if name.value == "tw_barrier":
         return "__syncthreads()"
-    if name.value == WAIT:
-        return f"{WAIT}<{operands[0]}>()"
-    return f"{name.value}({', '.join(operands)})"
+    count = _constants(name.value)
+    constants = f"<{', '.join(operands[:count])}>" if count else ""
+    return f"{name.value}{constants}({', '.join(operands[count:])})"
+
+
+def _constants(name: str) -> int:
+    """How many of the first arguments of a device function are constants of its template."""
+    if name in (WAIT, "tw_wgmma_wait", "tw_wgmma_fill"):
+        return 1
+    return 2 if re.fullmatch(r"tw_wgmma_\w+_\d+", name) else 0
 
 
 def _address(em: CudaExprEmitter, call: Call, lane: int) -> str:

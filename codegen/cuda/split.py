@@ -36,6 +36,7 @@ from ...ir.passes.gpu.narrow import narrow_arithmetic
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
+from ...ir.passes.gpu.swizzled import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.vthread import inject_virtual_threads
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -47,7 +48,7 @@ VECTOR_BITS = 128
 """The widest load and store of one thread."""
 
 FEATURES = frozenset({"cuda", "mma_m16n8k16", COPIES})
-"""What te.target_has says yes to: all architectures that code is made for have it."""
+"""What te.target_has says yes to on all architectures that code is made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,13 @@ class SplitFunction:
 
 
 def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool, fuses: bool = True,
-          ) -> SplitFunction:
+          features: frozenset[str] = FEATURES) -> SplitFunction:
     """The kernels of a lowered function (stage "loops"). symbols: its free shape symbols in call order. fuses: whether sums take
-    up products with one rounding.
+    up products with one rounding. features: of the architecture.
 
     Raises the CudaErrors of GPU lowering.
     """
-    function = remove_prefetches(resolve_facts(function, FEATURES.__contains__))
+    function = remove_prefetches(resolve_facts(function, features.__contains__))
     nests = _Nests()
     nests.collect(function.body, lambda stmt: stmt)
     workspaces = list(nests.workspaces)
@@ -114,6 +115,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("lane_guards", lambda function: share_lane_guards(function, whole)),  # before loops become vectors
         Pass("lane_races", serialize_racing_lanes),  # after interiors, which may take memory out of the lanes that own it
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
+        Pass("proxy_fences", fence_stores),
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
@@ -132,6 +134,7 @@ def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer]) ->
         analyzer.bind(var, Range(const(0), hardware.extents[tag]))
     body = join_thread_reductions(nest, hardware)
     body = place_fragments(inject_virtual_threads(body), hardware, analyzer)
+    body = place_panels(body, analyzer)
     seen = frozenset((*whole.buffers, *workspaces))
     body, extra = map_threads(body, hardware, analyzer, seen)
     for tag in reversed(hardware.variables):

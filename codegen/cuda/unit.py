@@ -17,7 +17,7 @@ from ..export.cpu import baseline_target
 from ..export.final_kernel import FinalKernel
 from ..export.gpu import GpuFunction, GpuImage, GpuVariant
 from ..export.library import Exporter
-from ..gpus import GPUS, architecture_of, architectures_of
+from ..gpus import GPUS, architecture_of, architectures_of, features_of
 from ..llvm.pipeline import pipeline_of
 from ..result import BuildOptions
 from ..target import Target
@@ -27,7 +27,7 @@ from .grid_order import check_grid_order
 from .module import CudaText, cuda_text
 from .nvrtc import DeviceCode
 from .plan import launches, workspaces
-from .split import split
+from .split import FEATURES, split
 
 __all__ = ["DeviceUnit", "exporter_of", "unit_of"]
 
@@ -83,7 +83,8 @@ def unit_of(function: Function, target: Target, options: BuildOptions) -> Device
                            fix='target="llvm", or a build of its own for what comes before and after the call')
     check_grid_order(function)
     symbols = shape_symbols(function)
-    program = split(function, symbols, options.watchers, bounds_check=options.bounds_check, fuses=not options.contracts)
+    program = split(function, symbols, options.watchers, bounds_check=options.bounds_check, fuses=not options.contracts,
+                    features=FEATURES | features_of(target))
     text = cuda_text(program, function, GPUS[architecture_of(target)].block_shared)
     names = unique_names(function, symbols)
     return DeviceUnit(function, target, signature_of(function, symbols), text, launches(program, text, names),

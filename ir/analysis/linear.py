@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ..arith.linear import LinearForm, add_term
 from ..dtype import INT32, INT64, DType
-from ..expr import Add, BinaryOp, Broadcast, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Sub, Var
+from ..expr import Add, BinaryOp, Broadcast, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Sub, Var
 from ..ops import cast, const
 from ..rounding import wrap_int
 from ..structural import StructuralKey
@@ -34,7 +34,7 @@ def is_index(expr: Expr) -> bool:
         if isinstance(expr, (Var, IntImm)):
             if expr.dtype.element not in (INT32, INT64):
                 return False
-        elif isinstance(expr, (BinaryOp, Ramp, Broadcast)):
+        elif isinstance(expr, (BinaryOp, Ramp, Broadcast)) or (isinstance(expr, Call) and expr.name == "bitwise_xor"):
             if expr.dtype.element not in (INT32, INT64):
                 return False
             stack.extend(children(expr))

@@ -28,7 +28,7 @@ from .stage_bounds import Bounds, Loop, StageBounds, default_scope, thread_rank
 
 __all__ = ["infer_bounds", "plain_loop"]
 
-_SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
+_SCOPE_RANK = {"global": 0, "shared": 1, "swizzled": 1, "warp": 2, "local": 3}
 
 
 def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:

@@ -9,6 +9,7 @@ from . import dp4a as dp4a
 from . import gemv_c as gemv_c
 from . import mma as mma
 from . import outer_product as outer_product
+from . import wgmma as wgmma
 from .registry import get, names
 
-__all__ = ["dot_bf16", "dot_i16", "dot_u8i8", "dp4a", "gemv_c", "get", "mma", "names", "outer_product"]
+__all__ = ["dot_bf16", "dot_i16", "dot_u8i8", "dp4a", "gemv_c", "get", "mma", "names", "outer_product", "wgmma"]

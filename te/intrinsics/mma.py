@@ -15,35 +15,27 @@ these tiles at once, in the sizes that it is asked for: te.intrinsics.get("cuda.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
-from typing import TypeAlias, TypeVar
-
 from ...errors import user_source
 from ...ir.buffer import Buffer
-from ...ir.builder import ProgramBuilder, ir_builder
+from ...ir.builder import ProgramBuilder
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
 from ...ir.fragments import FRAGMENT_SCOPES, fragment_tile
-from ...ir.ops import all_of, cast, const, floormod
-from ...ir.pointers import READS, WRITES, pointer
+from ...ir.ops import cast, const
+from ...ir.pointers import READS, WRITES
 from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin
-from ..extern_calls import call_extern, target_has
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
 from .registry import shipped
+from .tiles import SUMS, are_aligned, at_layout, element_copy, known_dtype, on_tensor_core, program, tile_places, tile_pointer
 
 __all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
 
-T = TypeVar("T")
-
 _FEATURE = "mma_m16n8k16"
-_SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
-"""By the dtype of what is multiplied."""
 
 
 @shipped("cuda.mma_load_a")
@@ -68,7 +60,7 @@ def mma_m16n8k16(
     """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k of float16 or bfloat16, A
     in the scope "mma_a" (with a_layout "km": A[k, i] in "mma_at"), B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the
     sums in "mma_c". m, n, k: multiples of 16, 8 and 16. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
-    return _product(layout, a_layout, (m, n, k), _known(dtype, "float16", "bfloat16"))
+    return _product(layout, a_layout, (m, n, k), known_dtype(dtype, "float16", "bfloat16"))
 
 
 @shipped("cuda.mma_m16n8k32")
@@ -83,25 +75,26 @@ def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: s
     """Copies 16 by 8 elements [m, n], float32 or int32, from the scope "mma_c" to any memory, or to the scope that is said: to
     "shared" memory two at once, where rows have an even distance. rows, columns: multiples of these. Raises BadTensorIntrin
     (TW0132) for others."""
-    shape, tile = (rows, columns), _whole((rows, columns), "mma_c", _known(dtype, *_SUMS.values()))
+    shape, tile = (rows, columns), _whole((rows, columns), "mma_c", known_dtype(dtype, *SUMS.values()))
     c = placeholder(shape, dtype, "c")
     copied = compute(shape, lambda i, j: c[i, j], "made")
     binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope="mma_c"),
              copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope)}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
-        more = cast(outs[0].strides[0], "int32"), cast(_aligned(outs[0], 2), "int32")
-        calls = [("tw_mma_store", _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), *more) for at in _tiles(shape, tile)]
-        return _program(lambda ib: _on_tensor_core(ib, calls, _copied(outs[0], ins[0]), shape))
+        more = cast(outs[0].strides[0], "int32"), cast(are_aligned(outs[0], 2), "int32")
+        calls = [("tw_mma_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
+                 for at in tile_places(shape, tile)]
+        return program(lambda ib: on_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
 
     return decl_tensor_intrin(copied.op, body, f"mma_store_{dtype}{scope and '_'}{scope}", binds)
 
 
 def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: str) -> TensorIntrin:
     """c += a b of some instructions."""
-    sums, scopes = _SUMS[dtype], (_scope("a", a_layout), _scope("b", layout))
+    sums, scopes = SUMS[dtype], (_scope("a", a_layout), _scope("b", layout))
     m, n, depth = extents
-    shapes = [_at(each, *extents) for each in (a_layout, layout)]
+    shapes = [at_layout(each, *extents) for each in (a_layout, layout)]
     tiles = [_whole(shape, scope, dtype) for shape, scope in zip(shapes, scopes, strict=True)]
     tile = _whole((m, n), "mma_c", sums)
     each = (*tile, tiles[0][a_layout.index("k")])
@@ -109,7 +102,8 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: s
     k_axis = reduce_axis((0, depth), "k")
 
     def element(i: Var, j: Var) -> Expr:
-        return reduce_sum(a[_at(a_layout, i, j, k_axis)].astype(sums) * b[_at(layout, i, j, k_axis)].astype(sums), axis=k_axis)
+        left, right = a[at_layout(a_layout, i, j, k_axis)], b[at_layout(layout, i, j, k_axis)]
+        return reduce_sum(left.astype(sums) * right.astype(sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
     binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
@@ -117,27 +111,22 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: s
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def begin(ib: ProgramBuilder) -> None:
-            calls = [("tw_mma_fill", _tile(outs[0], at, WRITES)) for at in _tiles((m, n), tile)]
-            _on_tensor_core(ib, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
+            calls = [("tw_mma_fill", tile_pointer(outs[0], at, WRITES)) for at in tile_places((m, n), tile)]
+            on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def added(i: Var, j: Var, k: Var) -> Stmt:
-            left, right = ins[0].vload([*_at(a_layout, i, j, k)]), ins[1].vload([*_at(layout, i, j, k)])
+            left, right = ins[0].vload([*at_layout(a_layout, i, j, k)]), ins[1].vload([*at_layout(layout, i, j, k)])
             return outs[0].vstore([i, j], outs[0].vload([i, j]) + cast(left, sums) * cast(right, sums))
 
         def go_on(ib: ProgramBuilder) -> None:
-            calls = [(f"tw_mma_{dtype}", _tile(outs[0], (i, j), READS | WRITES), _tile(ins[0], _at(a_layout, i, j, k), READS),
-                      _tile(ins[1], _at(layout, i, j, k), READS)) for i, j, k in _tiles(extents, each)]
-            _on_tensor_core(ib, calls, added, extents)
+            calls = [(f"tw_mma_{dtype}", tile_pointer(outs[0], (i, j), READS | WRITES),
+                      tile_pointer(ins[0], at_layout(a_layout, i, j, k), READS),
+                      tile_pointer(ins[1], at_layout(layout, i, j, k), READS)) for i, j, k in tile_places(extents, each)]
+            on_tensor_core(ib, _FEATURE, calls, added, extents)
 
-        return _program(begin, go_on), _program(begin), _program(go_on)
+        return program(begin, go_on), program(begin), program(go_on)
 
     return decl_tensor_intrin(c.op, bodies, f"mma_m{m}n{n}k{depth}_{a_layout}_{layout}_{dtype}", binds)
-
-
-def _at(layout: str, i: T, j: T, k: T) -> tuple[T, T]:
-    """Which two of the three a matrix of this layout has."""
-    first, second = (dict(zip("mnk", (i, j, k), strict=True))[each] for each in layout)
-    return first, second
 
 
 def _scope(side: str, layout: str) -> str:
@@ -150,13 +139,6 @@ def _scope(side: str, layout: str) -> str:
     return scopes[layout]
 
 
-def _known(dtype: str, *allowed: str) -> str:
-    if dtype not in allowed:
-        raise BadTensorIntrin(f"a tensor core's tiles are not of {dtype!r}", called=user_source(), allowed=", ".join(allowed),
-                              reason="the instruction is for other elements", fix=f'te.intrinsics.get(..., "{allowed[0]}")')
-    return dtype
-
-
 def _whole(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
     """The tile that a matrix in the scope consists of."""
     rows, columns = fragment_tile(scope, DType(dtype))
@@ -166,19 +148,8 @@ def _whole(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
     return rows, columns
 
 
-def _tiles(shape: Sequence[int], tile: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Where the tiles of a matrix, or of a box, begin."""
-    return product(*(range(0, extent, size) for extent, size in zip(shape, tile, strict=True)))
-
-
-def _tile(buffer: Buffer, at: Sequence[int], mode: int) -> Expr:
-    """A pointer to the tile of a matrix that begins at an element."""
-    indices = tuple(const(index, extent.dtype) for index, extent in zip(at, buffer.shape, strict=True))
-    return pointer(buffer, indices, const(0), mode)
-
-
 def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> TensorIntrin:
-    tile, each = fragment_tile(fragment, DType(_known(dtype, *_SUMS))), 16 // DType(dtype).bytes
+    tile, each = fragment_tile(fragment, DType(known_dtype(dtype, *SUMS))), 16 // DType(dtype).bytes
     shape = (asked[0] or tile[0], asked[1] or tile[1])
     _whole(shape, fragment, dtype)
     source = placeholder(shape, dtype, "source")
@@ -188,47 +159,9 @@ def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> Tens
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         name = f"tw_mma_load_{fragment.removeprefix('mma_')}"
-        more = cast(ins[0].strides[0], "int32"), cast(_aligned(ins[0], each), "int32")
-        calls = [(name, _tile(outs[0], at, WRITES), _tile(ins[0], at, READS), *more) for at in _tiles(shape, tile)]
-        return _program(lambda ib: _on_tensor_core(ib, calls, _copied(outs[0], ins[0]), shape))
+        more = cast(ins[0].strides[0], "int32"), cast(are_aligned(ins[0], each), "int32")
+        calls = [(name, tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
+                 for at in tile_places(shape, tile)]
+        return program(lambda ib: on_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
 
     return decl_tensor_intrin(copied.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}_{dtype}", binds)
-
-
-def _aligned(buffer: Buffer, elements: int) -> Expr:
-    """Whether all rows of a part of shared memory begin at a multiple of so many elements."""
-    if buffer.scope != "shared" or buffer.elem_offset is None:
-        return const(0)
-    return all_of(*(floormod(each, elements).equal(0) for each in (buffer.strides[0], buffer.elem_offset)))
-
-
-def _program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:
-    ib = ir_builder()
-    for part in parts:
-        part(ib)
-    return ib.get()
-
-
-Element: TypeAlias = "Callable[[Var, Var], Stmt] | Callable[[Var, Var, Var], Stmt]"
-
-
-def _on_tensor_core(ib: ProgramBuilder, calls: Sequence[tuple[str, *tuple[Expr, ...]]], element: Element,
-                    extents: Sequence[int]) -> None:
-    """Calls of device functions; where there is no tensor core, `element` for all points of a box."""
-    with ib.if_scope(target_has(_FEATURE)):
-        for call in calls:
-            ib.emit(call_extern("int32", *call))
-    with ib.else_scope():
-        _loops(ib, element, extents, ())
-
-
-def _loops(ib: ProgramBuilder, element: Element, extents: Sequence[int], indices: tuple[Var, ...]) -> None:
-    if not extents:
-        ib.emit(element(*indices))
-        return
-    with ib.for_range(0, extents[0], name="ijk"[len(indices)]) as index:
-        _loops(ib, element, extents[1:], (*indices, index))
-
-
-def _copied(to: Buffer, source: Buffer) -> Callable[[Var, Var], Stmt]:
-    return lambda i, j: to.vstore([i, j], source.vload([i, j]))

@@ -42,7 +42,8 @@ def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:
     return mutate
 
 
-def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate: Callable[[str], str]) -> Any:
+def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate: Callable[[str], str],
+          target: str = "cuda -emulate") -> Any:
     original = backend.cuda_text
 
     def mutated(*args: Any) -> Any:
@@ -50,4 +51,4 @@ def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate
         return replace(made, text=mutate(made.text))
 
     monkeypatch.setattr(backend, "cuda_text", mutated)
-    return tw.build(program.schedule, program.args, target="cuda -emulate")
+    return tw.build(program.schedule, program.args, target=target)

@@ -48,6 +48,12 @@ void tw_emulated_failure(int message);
 void tw_emulated_copy(void *to, const void *from, int bytes);
 void tw_emulated_commit();
 void tw_emulated_wait(int groups);
+void tw_emulated_proxy_fence();
+void tw_emulated_product(void *c, const void *a, const void *b, int columns, int kind, int a_turned, int b_turned, int a_panel,
+                         int b_panel);
+void tw_emulated_product_fence();
+void tw_emulated_product_commit();
+void tw_emulated_product_wait(int groups);
 }
 
 // The compiler must not keep shared memory in registers while other threads run. By line, because it may make two calls of

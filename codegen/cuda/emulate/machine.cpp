@@ -6,7 +6,7 @@
 // Accesses of two blocks of one launch race likewise, whatever their epochs. What the lanes of a warp do at one place is one
 // instruction, whose addresses tell how often it goes through memory: see traffic.h.
 //
-// Asynchronous copies are done when their thread waits for them, no earlier; from their beginning on nobody may touch the place.
+// What is asynchronous is done at the wait for it, no earlier: see asynchronous.h.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ extern char __ehdr_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 }
 
-enum Kind { NONE, RACE, OUT_OF_BOUNDS, BARRIER, SHUFFLE, MISALIGNED, ASSERTION, ARRAY_BOUNDS, IN_FLIGHT };
+enum Kind { NONE, RACE, OUT_OF_BOUNDS, BARRIER, SHUFFLE, MISALIGNED, ASSERTION, ARRAY_BOUNDS, IN_FLIGHT, UNORDERED };
 
 // What went wrong, as Python reads it.
 struct Fault {
@@ -45,6 +45,10 @@ struct Cell {
   uint16_t writer, reader;
   uint32_t writer_place, reader_place;
   uint32_t copier;  // the thread whose copy to it has begun and is not waited for, from 1; 0 where there is none
+  uint32_t copied_at;
+  uint32_t fences;  // of the writer, when it stored
+  uint16_t held;    // by how many threads, for products that read it
+  uint16_t landed;  // whether the copy engine wrote it
 };
 
 struct Buffer {
@@ -56,6 +60,35 @@ struct Buffer {
 const uint16_t SEVERAL = 0xffff;
 const size_t STACK = 256 * 1024;
 const int MOST_THREADS = 1024;
+
+template <class T>
+struct List {
+  T *items;
+  int count, room;
+  void add(const T &item) {
+    if (count == room) {
+      room = room ? 2 * room : 16;
+      items = (T *)realloc(items, room * sizeof(T));
+    }
+    items[count++] = item;
+  }
+};
+
+struct Copy {
+  void *to;
+  const void *from;
+  int bytes, group;
+  uint64_t place;
+};
+
+// Of a warpgroup: sums of 64 by `columns`, of which a thread has half as many as there are columns. kind: float16, bfloat16, int8.
+// turned: rows are terms. panel: the bytes from one panel to the next.
+struct Product {
+  void *c;
+  const char *a, *b;
+  int columns, kind, a_turned, b_turned, a_panel, b_panel, group;
+  uint64_t place;
+};
 
 enum State { READY, AT_BARRIER, AT_SHUFFLE, DONE };
 
@@ -70,15 +103,14 @@ struct Fiber {
   unsigned int mask;
   int shuffle_kind, amount, width;
   unsigned long long value;
-  struct Copy *copies;  // not waited for, in order
-  int copy_count, copy_room, groups;
-};
-
-struct Copy {
-  void *to;
-  const void *from;
-  int bytes, group;
-  uint64_t place;
+  List<Copy> copies;  // not waited for, in order
+  int groups;
+  List<Product> products;  // likewise
+  int product_groups;
+  uint32_t begun;  // products, ever
+  Product last;    // that is done
+  bool fenced;     // whether products may begin
+  uint32_t fences;
 };
 
 static Fiber fibers[MOST_THREADS];
@@ -154,7 +186,8 @@ static void run_fiber() {
 static void begin_fiber(int thread) {
   Fiber &fiber = fibers[thread];
   fiber.state = READY;
-  fiber.copy_count = fiber.groups = 0;
+  fiber.copies.count = fiber.groups = fiber.products.count = fiber.product_groups = 0;
+  fiber.begun = fiber.fences = 0, fiber.fenced = false, fiber.last = {};
   char *top = stacks + (size_t)(thread + 1) * STACK;
 #if defined(__x86_64__)
   void **place = (void **)(top - 64);
@@ -274,7 +307,8 @@ static inline bool elsewhere(const Buffer &buffer, uint32_t when) {
 static void early(Buffer &buffer, uint64_t address, bool stores, uint64_t place, const Cell &cell) {
   fault.stores = stores;
   fault.other_thread = (int)cell.copier - 1;
-  fault.other_place = cell.writer_place;
+  fault.other_place = cell.copied_at;
+  fault.detail = cell.copier ? 0 : 1;
   fault.buffer = (int)(&buffer - buffers);
   fault.element = (int64_t)((address - buffer.begin) / buffer.granule);
   fail(IN_FLIGHT, place);
@@ -283,13 +317,13 @@ static void early(Buffer &buffer, uint64_t address, bool stores, uint64_t place,
 static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t place) {
   Cell &cell = buffer.cells[(address - buffer.begin) / buffer.granule];
   uint16_t self = (uint16_t)running;
-  if (cell.copier) early(buffer, address, stores, place, cell);
+  if (cell.copier || (stores && cell.held)) early(buffer, address, stores, place, cell);
   if ((cell.written == epoch && cell.writer != self) || elsewhere(buffer, cell.written))
     race(buffer, address, stores, place, true, cell, cell.written != epoch);
   if (stores) {
     bool by_block = elsewhere(buffer, cell.read) || elsewhere(buffer, cell.read_before);
     if ((cell.read == epoch && cell.reader != self) || by_block) race(buffer, address, stores, place, false, cell, by_block);
-    cell.written = epoch, cell.writer = self, cell.writer_place = (uint32_t)place;
+    cell.written = epoch, cell.writer = self, cell.writer_place = (uint32_t)place, cell.landed = 0, cell.fences = fibers[self].fences;
   } else if (cell.read == epoch) {
     if (cell.reader != self) cell.reader = SEVERAL;
   } else {
@@ -300,8 +334,10 @@ static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t p
 
 extern "C" const unsigned long tw_widest_alignment;  // of the kernel's unit: see emulation.h
 
-static void access(uint64_t address, size_t size, bool stores, bool aligned, void *code) {
-  if (faulted || address - (uint64_t)stacks < STACK * MOST_THREADS) return;
+static void touch_own(uint64_t address, bool stores, void *code);
+
+// counted: whether a thread does it by an instruction of its own.
+static void access_at(uint64_t address, size_t size, bool stores, bool aligned, uint64_t place, bool counted) {
   int found = -1;
   if (last_hit < buffer_count && address >= buffers[last_hit].begin && address < buffers[last_hit].end) found = last_hit;
   for (int i = 0; found < 0 && i < buffer_count; ++i)
@@ -310,7 +346,6 @@ static void access(uint64_t address, size_t size, bool stores, bool aligned, voi
     bool in_shared = __start_tw_shared && address >= (uint64_t)__start_tw_shared && address < (uint64_t)__stop_tw_shared;
     if (!in_shared) return;  // constants and indices
   }
-  uint64_t place = place_of(code);
   fault.stores = stores;
   fault.size = (uint32_t)size;
   if (found < 0 || address + size > buffers[found].end) {
@@ -327,60 +362,20 @@ static void access(uint64_t address, size_t size, bool stores, bool aligned, voi
     fault.element = (int64_t)((address - buffers[found].begin) / buffers[found].granule);
     fail(MISALIGNED, place);
   }
-  note(running, address, (uint32_t)place, size, buffers[found].shared, stores);
+  if (counted) note(running, address, (uint32_t)place, size, buffers[found].shared, stores);
   if (!checking) return;
   Buffer &buffer = buffers[found];
   for (size_t at = 0; at < size; at += buffer.granule) check_cell(buffer, address + at, stores, place);
 }
 
-// Asynchronous copies
-
-// What is known of the place of a copy: that `copier` has begun it, or that it is there.
-static void mark(const Copy &copy, uint32_t copier) {
-  for (int i = 0; checking && i < buffer_count; ++i) {
-    Buffer &buffer = buffers[i];
-    if ((uint64_t)copy.to < buffer.begin || (uint64_t)copy.to >= buffer.end) continue;
-    for (int at = 0; at < copy.bytes; at += (int)buffer.granule) {
-      Cell &cell = buffer.cells[((uint64_t)copy.to + at - buffer.begin) / buffer.granule];
-      cell.copier = copier;
-      if (!copier) cell.written = epoch, cell.writer = (uint16_t)running, cell.writer_place = (uint32_t)copy.place;
-    }
-  }
+static void access(uint64_t address, size_t size, bool stores, bool aligned, void *code) {
+  if (faulted) return;
+  if (address - (uint64_t)stacks < STACK * MOST_THREADS) touch_own(address, stores, code);
+  else access_at(address, size, stores, aligned, place_of(code), true);
 }
 
-static void begin_copy(void *to, const void *from, int bytes, void *code) {
-  if (from) access((uint64_t)from, (size_t)bytes, false, true, code);
-  access((uint64_t)to, (size_t)bytes, true, true, code);
-  Fiber &own = fibers[running];
-  if (own.copy_count == own.copy_room) {
-    own.copy_room = own.copy_room ? 2 * own.copy_room : 16;
-    own.copies = (Copy *)realloc(own.copies, own.copy_room * sizeof(Copy));
-  }
-  own.copies[own.copy_count] = {to, from, bytes, own.groups, place_of(code)};
-  memset(to, 0xff, (size_t)bytes);
-  mark(own.copies[own.copy_count++], (uint32_t)running + 1);
-}
+#include "asynchronous.h"
 
-static void finish_copies(int left) {
-  Fiber &own = fibers[running];
-  int kept = 0;
-  for (int i = 0; i < own.copy_count; ++i) {
-    Copy copy = own.copies[i];
-    if (copy.group >= own.groups - left) {
-      own.copies[kept++] = copy;
-      continue;
-    }
-    if (copy.from) memcpy(copy.to, copy.from, (size_t)copy.bytes);
-    else memset(copy.to, 0, (size_t)copy.bytes);
-    mark(copy, 0);
-  }
-  own.copy_count = kept;
-}
-
-#define CODE __builtin_return_address(0)
-extern "C" void tw_emulated_copy(void *to, const void *from, int bytes) { begin_copy(to, from, bytes, CODE); }
-extern "C" void tw_emulated_commit() { ++fibers[running].groups; }
-extern "C" void tw_emulated_wait(int groups) { finish_copies(groups); }
 #define HOOKS(bytes)                                                                                                       \
   extern "C" void __tsan_read##bytes(void *a) { access((uint64_t)a, bytes, false, true, CODE); }                           \
   extern "C" void __tsan_write##bytes(void *a) { access((uint64_t)a, bytes, true, true, CODE); }                           \
@@ -405,7 +400,9 @@ extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
 
 static bool run_block(char *shared, size_t shared_bytes) {
   for (int thread = 0; thread < threads; ++thread)  // of the block before
-    for (int i = 0; i < fibers[thread].copy_count; ++i) mark(fibers[thread].copies[i], 0);
+    for (int i = 0; i < fibers[thread].copies.count; ++i) mark(fibers[thread].copies.items[i].to, fibers[thread].copies.items[i].bytes, 0, 0);
+  for (running = 0; running < threads; ++running)
+    for (int i = 0; i < fibers[running].products.count; ++i) hold(fibers[running].products.items[i], -1);
   memset(shared, 0xff, shared_bytes);  // every float is NaN, every integer -1 or its greatest
   block_epoch = ++epoch;
   ready_count = 0;
@@ -427,6 +424,7 @@ static bool run_block(char *shared, size_t shared_bytes) {
       if (fiber.state == AT_BARRIER && first < 0) first = thread;
       if (fiber.state == AT_BARRIER && fiber.place == fibers[first].place) ++waiting;
     }
+    if (!products_agree()) return false;
     if (done == threads) return true;
     if (waiting < threads) {
       fault.detail = waiting;

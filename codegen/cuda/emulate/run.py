@@ -19,6 +19,7 @@ from ..errors import (
     EmulatedMisaligned,
     EmulatedOutOfBounds,
     EmulatedRace,
+    EmulatedUnordered,
 )
 from .compiler import EmulatedLibrary
 from .traffic import Counts, counts_of
@@ -38,6 +39,7 @@ class _Fault(ctypes.Structure):
         ("block", ctypes.c_uint32 * 3), ("size", ctypes.c_uint32),
     )
     buffer: int
+    detail: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +150,33 @@ def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory],
         return EmulatedAssertion(f"assertion in {at}: {messages[fault.detail]}", reason=f"found by {who}", **common)
     if fault.kind == 8:
         return EmulatedEarlyAccess(
-            f"too early in {at}: {who} {did} {where}",
-            reason=f"thread {_index(fault.other_thread, launch.block)} began a copy to it at line {other}, and has not waited "
-                   "for it",
+            f"too early in {at}: {who} {did} {'its registers' if fault.detail == 2 else where}",
+            reason=_still_used(fault, f"thread {_index(fault.other_thread, launch.block)}", other),
             fix=f"a wait for that group, and a barrier behind it, before line {line}", **common)
+    if fault.kind == 9:
+        return _unordered(fault, at, who, f"thread {_index(fault.other_thread, launch.block)}", other, common)
     return EmulatedOutOfBounds(f"out of bounds in {at}: {who} takes element {fault.element} of an array",
                                reason="the array is declared with fewer elements", **common)
+
+
+def _still_used(fault: _Fault, owner: str, line: int | None) -> str:
+    """What has begun and is not waited for."""
+    return (f"{owner} began a copy to it at line {line}, and has not waited for it",
+            "products of four warps have begun that read it, and are not waited for",
+            f"they are sums of a product that it began at line {line}, and has not waited for")[fault.detail]
+
+
+def _unordered(fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]) -> EmulatedUnordered:
+    if fault.detail == 0:
+        return EmulatedUnordered(f"a product in {at}: {who} begins it too early",
+                                 reason="it has touched the sums of products since the last fence, or there was none",
+                                 fix="tw_wgmma_fence() before the first product", **common)
+    if fault.detail == 1:
+        return EmulatedUnordered(f"a product in {at}: {who} begins it too early",
+                                 reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
+                                 fix="tw_proxy_fence() before the barrier", **common)
+    return EmulatedUnordered(f"products in {at}: not all threads of the four warps of {who} begin them",
+                             reason=f"it has not begun as many as {owner}", fix="let all 128 threads begin each product", **common)
 
 
 def _extent(memories: Sequence[Memory], fault: _Fault, shared: bool) -> str:

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...analysis.dependence import Indices, Iterations, Meets
+from ...analysis.dependence import Iterations, Meets
 from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
@@ -40,7 +40,7 @@ from .errors import DivergentBarrier
 from .hardware import THREAD_TAGS, Hardware
 from .reduce import SHUFFLE, SHUFFLE_DOWN
 
-__all__ = ["BARRIER", "insert_barriers"]
+__all__ = ["BARRIER", "insert_barriers", "is_barrier"]
 
 BARRIER = "tw_barrier"
 _COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER, WAIT)
@@ -49,13 +49,13 @@ _COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER, WAIT)
 @dataclass(frozen=True, slots=True)
 class _Access:
     """One access of memory that threads share. fixed: the thread indices that conditions around it pin to a constant.
-    indices: None where it may be of any element; key: what alike ones have in common."""
+    indices: None in dimensions where it may be of any element; key: what alike ones have in common."""
 
     buffer: Buffer
     stored: bool
     fixed: frozenset[tuple[str, int]]
     key: Key
-    indices: Indices | None = field(compare=False)
+    indices: tuple[Expr | None, ...] = field(compare=False)
 
 
 Accesses = dict[_Access, None]
@@ -239,11 +239,12 @@ class _Planner:
         """What a statement or a value touches that other threads touch too: loads first."""
         touched: Accesses = {}
         pointed_at: set[int] = set()
+        of_tiles = any(is_warp_call(inner) for inner in walk(node))
         for inner in walk(node):
             pointed = pointed_to(inner)
             if pointed is not None and isinstance(inner, Call):
                 pointed_at.add(id(inner.args[0]))
-                touched.update(dict.fromkeys(self._through_pointer(*pointed)))
+                touched.update(dict.fromkeys(self._through_pointer(inner.args[0], pointed[1], of_tiles)))
             elif id(inner) in pointed_at:
                 continue
             elif isinstance(inner, (BufferLoad, BufferStore)) and self._is_shared(inner.buffer):
@@ -252,11 +253,14 @@ class _Planner:
                 self.own[inner.var] = None
         return touched
 
-    def _through_pointer(self, buffer: Buffer, mode: int) -> Iterator[_Access]:
-        """What a call may touch: any element, whichever thread makes it."""
-        fixed = frozenset(self.fixed.items())
-        if self._is_shared(buffer):
-            yield from (_Access(buffer, bool(way & WRITES), fixed, None, None) for way in (READS, WRITES) if mode & way)
+    def _through_pointer(self, element: Expr, mode: int, of_tiles: bool) -> Iterator[_Access]:
+        """What a call may touch: any element, whichever thread makes it; one for a tile, any of the last two dimensions."""
+        assert isinstance(element, BufferLoad), "pointers are to elements"
+        fixed, outer = frozenset(self.fixed.items()), element.indices[:-2] if of_tiles else ()
+        indices = (*outer, *([None] * (len(element.indices) - len(outer))))
+        key = tuple(structural_key(index) for index in outer)
+        if self._is_shared(element.buffer):
+            yield from (_Access(element.buffer, bool(way & WRITES), fixed, key, indices) for way in (READS, WRITES) if mode & way)
 
     def _is_shared(self, buffer: Buffer) -> bool:
         return buffer.scope == "shared" or buffer in self.written
@@ -277,15 +281,16 @@ class _Planner:
     def _same_thread(self, a: _Access, b: _Access) -> bool:
         """Whether one element is touched by one thread alone: at the same indices, of which a sum tells the thread."""
         pinned = {tag for tag, _ in a.fixed & b.fixed}
-        return all(tag in pinned or a.indices is not None and a.key == b.key and any(
+        whole = a.key == b.key and None not in (*a.indices, *b.indices)
+        return all(tag in pinned or whole and any(
             linear(index).coefficient(self.tags[tag]) and not iterations.between((index,), (index,)).carried
-            for index in a.indices) for tag, iterations in self.iterations.items())
+            for index in a.indices if index is not None) for tag, iterations in self.iterations.items())
 
     def _elsewhere(self, a: _Access, b: _Access) -> bool:
         """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
-        return a.indices is not None and b.indices is not None and any(
-            self.together.between((x,), (y,)).meets is Meets.NEVER
-            for x, y in zip(a.indices, b.indices, strict=True) if isinstance(_bare(x), FloorMod) and isinstance(_bare(y), FloorMod))
+        return any(
+            self.together.between((x,), (y,)).meets is Meets.NEVER for x, y in zip(a.indices, b.indices, strict=True)
+            if x is not None and y is not None and isinstance(_bare(x), FloorMod) and isinstance(_bare(y), FloorMod))
 
     def _pinned(self, condition: Expr) -> dict[str, int]:
         """The thread indices that a condition sets to a constant."""
@@ -305,6 +310,11 @@ def _is_collective(node: Node, *names: str) -> bool:
         return False
     first = node.args[0]
     return isinstance(first, StringImm) and first.value in names
+
+
+def is_barrier(node: Node) -> bool:
+    """Whether this is a barrier of a block's threads."""
+    return isinstance(node, Evaluate) and _is_collective(node.value, BARRIER)
 
 
 def _barrier() -> Stmt:

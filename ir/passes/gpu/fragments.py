@@ -14,7 +14,7 @@ from dataclasses import replace
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import BufferLoad, Call, Expr, IntImm, Range
-from ...fragments import FRAGMENT_SCOPES, WARP_LANES, fragment_registers, fragment_tile, is_warp_call
+from ...fragments import FRAGMENT_SCOPES, WARP_LANES, fragment_registers, fragment_tile, is_warp_call, lanes_together
 from ...ops import const, floordiv, floormod, is_const
 from ...pointers import pointed_to, pointer
 from ...stmt import Allocate, BufferStore, For, LoopKind, Stmt
@@ -67,7 +67,7 @@ class _Placer(Rewriter):
 
     def Call(self, node: Call) -> Expr:
         if is_warp_call(node):
-            self._check_warp()
+            self._check_lanes(lanes_together(node))
         pointed = pointed_to(node)
         if pointed is None or pointed[0] not in self.placed:
             return self.generic(node)
@@ -87,15 +87,16 @@ class _Placer(Rewriter):
             tile.append(self.analyzer.simplify(floordiv(index, size)))
         return (*load.indices[:-2], *tile, const(0))
 
-    def _check_warp(self) -> None:
-        if self.lanes != WARP_LANES:
+    def _check_lanes(self, lanes: int) -> None:
+        group = "a whole warp" if lanes == WARP_LANES else "four warps"
+        if self.lanes != lanes:
             raise FragmentMisused(
-                f"cannot lower: the kernel has {self.lanes} threads along threadIdx.x, and an instruction of a whole warp",
-                reason=f"the lanes of a warp are {WARP_LANES} threads of threadIdx.x",
-                fix=f'bind a loop of the stages that fetch tiles to te.thread_axis((0, {WARP_LANES}), "threadIdx.x")')
+                f"cannot lower: the kernel has {self.lanes} threads along threadIdx.x, and an instruction of {group}",
+                reason=f"the lanes of {group.removeprefix('a whole ')} are {lanes} threads of threadIdx.x",
+                fix=f'bind a loop of the stages that fetch tiles to te.thread_axis((0, {lanes}), "threadIdx.x")')
         if self.lane_loop is not None:
             raise FragmentMisused(
-                f"cannot lower: an instruction of a whole warp stands in '{self.lane_loop.var.name}', bound to threadIdx.x",
+                f"cannot lower: an instruction of {group} stands in '{self.lane_loop.var.name}', bound to threadIdx.x",
                 reason="each lane would do it for another tile, and all lanes do it together",
                 fix="bind loops outside of the tensorized one to threadIdx.y, threadIdx.z and blocks alone")
 

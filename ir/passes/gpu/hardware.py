@@ -9,7 +9,7 @@ from typing import TypeGuard
 from ...arith.analyzer import Analyzer
 from ...dtype import INT32
 from ...expr import Expr, IntImm, Node, Var
-from ...fragments import WARP_LANES, is_warp_call
+from ...fragments import lanes_together
 from ...ops import cast, const, is_const
 from ...stmt import For, LoopKind, Stmt
 from ...visit import walk
@@ -67,8 +67,9 @@ class Hardware:
                     fix="split the loop by a constant factor, bind the inner loop to the thread and the outer to a block")
             extent = cast(loop.extent, INT32)
             extents[tag] = extent if tag not in extents else _longer(extents[tag], extent, tag, name, analyzer)
-        if "threadIdx.x" not in extents and any(is_warp_call(node) for node in walk(body)):
-            extents["threadIdx.x"] = const(WARP_LANES)  # nothing else says how many lanes a warp has
+        together = 0 if "threadIdx.x" in extents else max(map(lanes_together, walk(body)), default=0)
+        if together:
+            extents["threadIdx.x"] = const(together)  # nothing else says how many lanes there are
         _check_size(extents, name)
         tags = [tag for tag in (*reversed(BLOCK_TAGS), *reversed(THREAD_TAGS)) if tag in extents]
         # where a loop has no iterations, there is still one thread: it does what stands around the loop

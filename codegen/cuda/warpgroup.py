@@ -1,0 +1,101 @@
+"""Device functions of warpgroups (sm_90a): wgmma, products of 64 by n sums by four warps together, of matrices in shared memory.
+
+A matrix lies in panels of rows of 128 bytes, whose 16-byte parts are exchanged by row, and a descriptor says where; see the PTX
+ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout". Which thread holds which sums is as in mma.sync, 16 rows a warp.
+
+The instructions are asynchronous: begun after a fence, committed as a group, waited for. In the emulator a product is done at the
+wait for it; until then nobody may store to what it reads, or touch its sums.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["WARPGROUP_ROWS", "product_rows"]
+
+
+def _product(dtype: str, kind: str, sums: str, operation: str, scales: str, code: int, columns: int) -> str:
+    """The device function of one product. scales: of what is multiplied, and how it lies, where the instruction says so."""
+    count = columns // 2
+    registers = ", ".join(f"%{place}" for place in range(count))
+    operands = ", ".join(f'"+{"f" if sums == "float" else "r"}"(c[{place}])' for place in range(count))
+    depth = 32 if code == 2 else 16
+    turned = ', "n"(a_turned), "n"(b_turned)' if scales else ""
+    return f"""
+template <int a_turned, int b_turned>
+static __device__ __forceinline__ void tw_wgmma_{dtype}_{columns}({sums} *c, const {kind} *a, const {kind} *b, int a_panel,
+                                                         int b_panel) {{
+#ifdef __CUDACC__
+  asm volatile("{{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{operation} "
+               "{{{registers}}}, %{count}, %{count + 1}, p{scales.format(count + 2, count + 3)};}}"
+               : {operands}
+               : "l"(tw_descriptor<a_turned>(a, a_panel)), "l"(tw_descriptor<b_turned>(b, b_panel)){turned} : "memory");
+#else
+  tw_emulated_product(c, a, b, {columns}, {code}, a_turned, b_turned, a_panel, b_panel);
+#endif
+}}"""
+
+
+_KINDS = {"float16": ("tw_half", "float", "f32.f16.f16", ", 1, 1, %{}, %{}", 0),
+          "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", ", 1, 1, %{}, %{}", 1),
+          "int8": ("signed char", "int", "s32.s8.s8", "", 2)}
+"""By dtype: its C type, that of sums, the instruction's types and scales, and how the emulator calls it."""
+
+
+def _one_line(name: str, instruction: str, emulated: str, said: str, template: str = "", operand: str = "") -> str:
+    return f"""
+// {said}
+{template}static __device__ __forceinline__ void {name}() {{
+#ifdef __CUDACC__
+  asm volatile("{instruction}" : : {operand}: "memory");
+#else
+  {emulated};
+#endif
+}}"""
+
+
+WARPGROUP_ROWS = {
+    "tw_descriptor": """
+// Of a matrix in panels of rows of 128 bytes: where it begins, and how far apart panels, and groups of 8 rows, are.
+template <int turned, class T>
+static __device__ __forceinline__ unsigned long long tw_descriptor(const T *from, int panel) {
+  const unsigned long long place = __cvta_generic_to_shared(from) >> 4 & 0x3fffu;
+  return place | (unsigned long long)(turned ? panel >> 4 : 1) << 16 | 64ull << 32 | 1ull << 62;
+}""",
+    "tw_proxy_fence": _one_line("tw_proxy_fence", "fence.proxy.async.shared::cta;", "tw_emulated_proxy_fence()",
+                                "What this thread has stored, tensor cores and the copy engine see after the next barrier."),
+    "tw_wgmma_fence": _one_line("tw_wgmma_fence", "wgmma.fence.sync.aligned;", "tw_emulated_product_fence()",
+                                "What this thread has done with the registers of sums comes before the next products."),
+    "tw_wgmma_commit": _one_line("tw_wgmma_commit", "wgmma.commit_group.sync.aligned;", "tw_emulated_product_commit()",
+                                 "The products that were begun since the last one are a group."),
+    "tw_wgmma_wait": _one_line("tw_wgmma_wait", "wgmma.wait_group.sync.aligned %0;", "tw_emulated_product_wait(groups)",
+                               "Until all groups of products are done but for the last `groups`.", "template <int groups>\n",
+                               '"n"(groups) '),
+    "tw_wgmma_fill": """
+template <int count, class C>
+static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) c[i] = 0;
+}""",
+    "tw_wgmma_store": """
+// pairs: the tile and the stride are of whole pairs of elements.
+template <class C>
+static __device__ __forceinline__ void tw_wgmma_store(C *tile, const C *c, int stride, int pairs) {
+  const int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, place = (int)threadIdx.x % 4 * 2;
+  for (int i = 0; i < 2; ++i) {
+    C *to = tile + (row + i * 8) * stride + place;
+    if (pairs) {
+      const tw_vector<C, 2> both = {{c[2 * i], c[2 * i + 1]}};
+      tw_store(to, both);
+    } else {
+      to[0] = c[2 * i], to[1] = c[2 * i + 1];
+    }
+  }
+}""",
+}
+
+
+def product_rows(text: str) -> dict[str, str]:
+    """The device functions of the products that a text calls; there are 80 in all."""
+    called = sorted(set(re.findall(r"\btw_wgmma_([a-z]+\d+)_(\d+)\b", text)))
+    return {f"tw_wgmma_{dtype}_{columns}": _product(dtype, *_KINDS[dtype], int(columns)).strip() for dtype, columns in called}

@@ -1,0 +1,132 @@
+"""Shared memory in the order in which warpgroups and the copy engine know it: panels of 128 bytes a row, whose 16-byte parts are
+exchanged by row, so that neither rows nor columns meet one bank twice.
+
+    B: swizzled float16[64, 128]                     B: shared float16[2, 64, 64], aligned to 1024 bytes
+    B[k, j] = ...                             →      B[j // 64, k, (j % 64 // 8 ^ k % 8) * 8 + j % 8] = ...
+    tw_wgmma_..(&B[16, 64])                          tw_wgmma_..(&B[1, 16, 0], .., 8192)
+
+A pointer is to where a tile begins before parts are exchanged: the hardware exchanges them itself. The bytes from one panel to the
+next follow the arguments of a warpgroup's instruction, for each matrix that it points to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...arith.analyzer import Analyzer
+from ...buffer import Buffer
+from ...dtype import INT32
+from ...expr import BufferLoad, Call, Expr, IntImm, Range, StringImm
+from ...fragments import WARPGROUP_CALLS
+from ...ops import bitwise, const, floordiv, floormod
+from ...pointers import pointed_to, pointer
+from ...stmt import Allocate, BufferStore, Evaluate, For, Function, Stmt
+from ...visit import Rewriter, rewrite, seq, walk
+from .barriers import is_barrier
+from .errors import FragmentMisused
+
+__all__ = ["PANEL_BYTES", "SCOPE", "fence_stores", "place_panels"]
+
+SCOPE = "swizzled"
+PANEL_BYTES, PART_BYTES, ROWS = 128, 16, 8
+"""Of a row of a panel, of what is exchanged, and after how many rows the exchange begins anew."""
+FENCE = "tw_proxy_fence"
+
+
+def place_panels(body: Stmt, analyzer: Analyzer) -> Stmt:
+    """`body` of a kernel with its swizzled memory as shared memory. Raises FragmentMisused (TW0840)."""
+    if not any(isinstance(node, Allocate) and node.buffer.scope == SCOPE for node in walk(body)):
+        return body
+    return _Placer(analyzer).visit(body)
+
+
+class _Placer(Rewriter):
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.placed: dict[Buffer, Buffer] = {}
+
+    def For(self, node: For) -> Stmt:
+        self.analyzer.bind(node.var, Range(node.begin, node.extent))
+        return self.generic(node)
+
+    def Allocate(self, node: Allocate) -> Stmt:
+        buffer = node.buffer
+        if buffer.scope != SCOPE:
+            return self.generic(node)
+        *outer, rows, columns = (*([const(1)] * (2 - buffer.ndim)), *buffer.shape)
+        own = PANEL_BYTES // buffer.dtype.bytes
+        if not (isinstance(rows, IntImm) and isinstance(columns, IntImm)) or rows.value % ROWS or columns.value % own or (
+                buffer.strides or buffer.ndim < 2):
+            raise FragmentMisused(
+                f"cannot lower: {buffer.name}, of shape [{', '.join(map(str, buffer.shape))}], lies in swizzled memory",
+                reason=f"it consists of panels of {ROWS} rows by {own} elements of {buffer.dtype}, without a storage_align",
+                fix=f"split the loops that it is computed at by multiples of {ROWS} and {own}")
+        panels = const(columns.value // own)
+        shape = (*outer, panels, rows, const(own))
+        self.placed[buffer] = replace(buffer, shape=shape, scope="shared", alignment=ROWS * PANEL_BYTES)
+        return Allocate(self.placed[buffer], self.visit(node.body))
+
+    def _panel(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Where an element stands before parts are exchanged."""
+        *outer, row, column = indices
+        own = PANEL_BYTES // buffer.dtype.bytes
+        return *outer, self.analyzer.simplify(floordiv(column, own)), row, self.analyzer.simplify(floormod(column, own))
+
+    def _element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        *outer, row, column = self._panel(buffer, indices)
+        part = PART_BYTES // buffer.dtype.bytes
+        number, place = floordiv(column, part), floormod(column, part)
+        simple = self.analyzer.simplify
+        return *outer, row, bitwise("bitwise_xor", simple(number), simple(floormod(row, ROWS))) * part + simple(place)
+
+    def Call(self, node: Call) -> Expr:
+        pointed = pointed_to(node)
+        if pointed is not None and pointed[0] in self.placed:
+            load, offset, mode = node.args
+            assert isinstance(load, BufferLoad) and isinstance(mode, IntImm)
+            indices = tuple(self.visit(index) for index in load.indices)
+            return pointer(self.placed[load.buffer], self._panel(load.buffer, indices), offset, mode.value)
+        if not _is_product(node):
+            return self.generic(node)
+        sides = [self.placed[target[0]] for arg in node.args if (target := pointed_to(arg)) and target[0] in self.placed]
+        done = self.generic(node)
+        assert isinstance(done, Call)
+        return Call(done.name, (*done.args, *(const(_panel_bytes(side)) for side in sides)), done.dtype)
+
+    def BufferLoad(self, node: BufferLoad) -> Expr:
+        done = self.generic(node)
+        if node.buffer not in self.placed:
+            return done
+        assert isinstance(done, BufferLoad)
+        return BufferLoad(self.placed[node.buffer], self._element(node.buffer, done.indices), done.predicate)
+
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        done = self.generic(node)
+        if node.buffer not in self.placed:
+            return done
+        assert isinstance(done, BufferStore)
+        return replace(done, buffer=self.placed[node.buffer], indices=self._element(node.buffer, done.indices))
+
+
+def _is_product(node: Call) -> bool:
+    name = node.args[0] if node.name == "call_extern" else None
+    return isinstance(name, StringImm) and name.value.startswith(WARPGROUP_CALLS)
+
+
+def _panel_bytes(buffer: Buffer) -> int:
+    rows = buffer.shape[-2]
+    assert isinstance(rows, IntImm), "panels have known sizes"
+    return rows.value * PANEL_BYTES
+
+
+def fence_stores(function: Function) -> Function:
+    """What threads stored themselves, tensor cores see behind a fence of each of them before the barrier."""
+    read = {target[0] for node in walk(function.body) if isinstance(node, Call) and _is_product(node)
+            for arg in node.args if (target := pointed_to(arg)) and target[0].scope == "shared"}
+    if not any(isinstance(node, BufferStore) and node.buffer in read for node in walk(function.body)):
+        return function
+
+    def rule(node: Stmt) -> Stmt | None:
+        return seq(Evaluate(Call("call_extern", (StringImm(FENCE),), INT32)), node) if is_barrier(node) else None
+
+    return function.with_body(rewrite(function.body, rule))

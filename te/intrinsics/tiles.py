@@ -1,0 +1,90 @@
+"""What declarations of tensor cores' instructions have in common: matrices in one of two orders, tiles of them, and the loops that
+stand for a call where there is no such instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import TypeAlias, TypeVar
+
+from ...errors import user_source
+from ...ir.buffer import Buffer
+from ...ir.builder import ProgramBuilder, ir_builder
+from ...ir.expr import Expr, Var
+from ...ir.ops import all_of, const, floormod
+from ...ir.pointers import pointer
+from ...ir.stmt import Stmt
+from ..errors import BadTensorIntrin
+from ..extern_calls import call_extern, target_has
+
+__all__ = ["SUMS", "are_aligned", "at_layout", "element_copy", "known_dtype", "on_tensor_core", "program", "tile_places",
+           "tile_pointer"]
+
+T = TypeVar("T")
+
+SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+"""By the dtype of what is multiplied."""
+
+
+def at_layout(layout: str, i: T, j: T, k: T) -> tuple[T, T]:
+    """Which two of the three a matrix of this layout has."""
+    first, second = (dict(zip("mnk", (i, j, k), strict=True))[each] for each in layout)
+    return first, second
+
+
+def known_dtype(dtype: str, *allowed: str) -> str:
+    if dtype not in allowed:
+        raise BadTensorIntrin(f"a tensor core's tiles are not of {dtype!r}", called=user_source(), allowed=", ".join(allowed),
+                              reason="the instruction is for other elements", fix=f'te.intrinsics.get(..., "{allowed[0]}")')
+    return dtype
+
+
+def tile_places(shape: Sequence[int], tile: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Where the tiles of a matrix, or of a box, begin."""
+    return product(*(range(0, extent, size) for extent, size in zip(shape, tile, strict=True)))
+
+
+def tile_pointer(buffer: Buffer, at: Sequence[int], mode: int) -> Expr:
+    """A pointer to the tile of a matrix that begins at an element."""
+    indices = tuple(const(index, extent.dtype) for index, extent in zip(at, buffer.shape, strict=True))
+    return pointer(buffer, indices, const(0), mode)
+
+
+def are_aligned(buffer: Buffer, elements: int) -> Expr:
+    """Whether all rows of a part of shared memory begin at a multiple of so many elements."""
+    if buffer.scope != "shared" or buffer.elem_offset is None:
+        return const(0)
+    return all_of(*(floormod(each, elements).equal(0) for each in (buffer.strides[0], buffer.elem_offset)))
+
+
+def program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:
+    ib = ir_builder()
+    for part in parts:
+        part(ib)
+    return ib.get()
+
+
+Element: TypeAlias = "Callable[[Var, Var], Stmt] | Callable[[Var, Var, Var], Stmt]"
+
+
+def on_tensor_core(
+    ib: ProgramBuilder, feature: str, calls: Sequence[tuple[str, *tuple[Expr, ...]]], element: Element, extents: Sequence[int],
+) -> None:
+    """Calls of device functions; where the target lacks the feature, `element` for all points of a box."""
+    with ib.if_scope(target_has(feature)):
+        for call in calls:
+            ib.emit(call_extern("int32", *call))
+    with ib.else_scope():
+        _loops(ib, element, extents, ())
+
+
+def _loops(ib: ProgramBuilder, element: Element, extents: Sequence[int], indices: tuple[Var, ...]) -> None:
+    if not extents:
+        ib.emit(element(*indices))
+        return
+    with ib.for_range(0, extents[0], name="ijk"[len(indices)]) as index:
+        _loops(ib, element, extents[1:], (*indices, index))
+
+
+def element_copy(to: Buffer, source: Buffer) -> Callable[[Var, Var], Stmt]:
+    return lambda i, j: to.vstore([i, j], source.vload([i, j]))

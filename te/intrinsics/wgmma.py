@@ -1,0 +1,118 @@
+"""A product by four warps together, of 64 by n sums (sm_90a): both matrices in the scope "swizzled", shared memory in the order in
+which the instruction reads it, the sums in the registers of the warps, "wgmma_c".
+
+    s[A_shared].set_scope("swizzled")               CF = s.cache_write(C, "wgmma_c")
+    s[CF].tensorize(i, te.intrinsics.get("cuda.wgmma", "kn", 64, 128, 64))
+    s[C].tensorize(i, te.intrinsics.get("cuda.wgmma_store", 64, 128))
+
+The instructions of one call are begun together and waited for at its end. Sums of float32: as of cuda.mma_m16n8k16. Without such
+instructions the same stages run as loops.
+"""
+
+from __future__ import annotations
+
+from ...errors import user_source
+from ...ir.buffer import Buffer
+from ...ir.builder import ProgramBuilder
+from ...ir.dtype import DType
+from ...ir.expr import Expr, Var
+from ...ir.fragments import WGMMA_COLUMNS, fragment_tile
+from ...ir.ops import cast, const
+from ...ir.pointers import READS, WRITES
+from ...ir.stmt import Stmt
+from ..axis import reduce_axis, var
+from ..compute import compute, placeholder
+from ..errors import BadTensorIntrin
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
+from ..reduce import sum as reduce_sum
+from ..tensor_intrin import TensorIntrin
+from .registry import shipped
+from .tiles import SUMS, are_aligned, at_layout, element_copy, known_dtype, on_tensor_core, program, tile_places, tile_pointer
+
+__all__ = ["wgmma", "wgmma_store"]
+
+_FEATURE = "wgmma"
+_ROWS, _K_BYTES, _PANEL_BYTES = 64, 32, 128
+
+
+@shipped("cuda.wgmma")
+def wgmma(layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str = "float16", a_layout: str = "mk") -> TensorIntrin:
+    """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8 added up in
+    int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in "wgmma_c".
+    m: a multiple of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. int8 lies along k.
+    Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    sums, size = SUMS[known_dtype(dtype, *SUMS)], DType(dtype).bytes
+    _check((m, n, k), (a_layout, layout), size)
+    shapes = [at_layout(each, m, n, k) for each in (a_layout, layout)]
+    a, b = (placeholder(shape, dtype, which) for which, shape in zip("ab", shapes, strict=True))
+    k_axis = reduce_axis((0, k), "k")
+
+    def element(i: Var, j: Var) -> Expr:
+        left, right = a[at_layout(a_layout, i, j, k_axis)], b[at_layout(layout, i, j, k_axis)]
+        return reduce_sum(left.astype(sums) * right.astype(sums), axis=k_axis)
+
+    c = compute((m, n), element, "c")
+    binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
+             for tensor, scope in ((a, "swizzled"), (b, "swizzled"), (c, "wgmma_c"))}
+    turned = const(int(a_layout == "km")), const(int(layout == "kn"))
+
+    def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+        def begin(ib: ProgramBuilder) -> None:
+            calls = [("tw_wgmma_fill", const(n // 2), tile_pointer(outs[0], (i, 0), WRITES)) for i in range(0, m, _ROWS)]
+            on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
+
+        def added(i: Var, j: Var, k: Var) -> Stmt:
+            left, right = ins[0].vload([*at_layout(a_layout, i, j, k)]), ins[1].vload([*at_layout(layout, i, j, k)])
+            return outs[0].vstore([i, j], outs[0].vload([i, j]) + cast(left, sums) * cast(right, sums))
+
+        def go_on(ib: ProgramBuilder) -> None:
+            products = [(f"tw_wgmma_{dtype}_{n}", *turned, tile_pointer(outs[0], (i, 0), READS | WRITES),
+                         tile_pointer(ins[0], at_layout(a_layout, i, 0, term), READS),
+                         tile_pointer(ins[1], at_layout(layout, 0, 0, term), READS))
+                        for term, i in tile_places((k, m), (_K_BYTES // size, _ROWS))]
+            calls = [("tw_wgmma_fence",), *products, ("tw_wgmma_commit",), ("tw_wgmma_wait", const(0))]
+            on_tensor_core(ib, _FEATURE, calls, added, (m, n, k))
+
+        return program(begin, go_on), program(begin), program(go_on)
+
+    return decl_tensor_intrin(c.op, bodies, f"wgmma_m{m}n{n}k{k}_{a_layout}_{layout}_{dtype}", binds)
+
+
+@shipped("cuda.wgmma_store")
+def wgmma_store(rows: int = 64, columns: int = 8, dtype: str = "float32", scope: str = "") -> TensorIntrin:
+    """Copies 64 by 8 elements [m, n], float32 or int32, from the scope "wgmma_c" to any memory, or to the scope that is said: to
+    "shared" memory two at once, where rows have an even distance. rows, columns: multiples of these. Raises BadTensorIntrin
+    (TW0132) for others."""
+    shape, tile = (rows, columns), fragment_tile("wgmma_c", DType(known_dtype(dtype, *SUMS.values())))
+    if rows < 1 or columns < 1 or rows % tile[0] or columns % tile[1]:
+        raise _refused(f"stores no {rows} by {columns} elements", f"multiples of {tile[0]} and {tile[1]}")
+    c = placeholder(shape, dtype, "c")
+    copied = compute(shape, lambda i, j: c[i, j], "made")
+    binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope="wgmma_c"),
+             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope)}
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        more = cast(outs[0].strides[0], "int32"), cast(are_aligned(outs[0], 2), "int32")
+        calls = [("tw_wgmma_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
+                 for at in tile_places(shape, tile)]
+        return program(lambda ib: on_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
+
+    return decl_tensor_intrin(copied.op, body, f"wgmma_store_{dtype}{scope and '_'}{scope}", binds)
+
+
+def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -> None:
+    m, n, k = extents
+    panel = _PANEL_BYTES // size
+    if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size == 1 and layouts != ("mk", "nk")):
+        raise _refused(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of int8 "mk" and "nk"')
+    whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]
+    if not whole or (layouts[1] == "kn" and n > panel and n % panel):
+        raise _refused(f"is no {m} by {n} by {k} one",
+                       f"m: multiples of {_ROWS}; n: {', '.join(map(str, WGMMA_COLUMNS[size]))}, of B in rows of n to {panel} or "
+                       f"multiples of it; k: multiples of {_K_BYTES // size}")
+
+
+def _refused(what: str, allowed: str) -> BadTensorIntrin:
+    return BadTensorIntrin(f"a product by four warps {what}", called=user_source(), allowed=allowed,
+                           reason="the instructions are m64n8 to m64n256, of 32 bytes of terms",
+                           fix='te.intrinsics.get("cuda.wgmma", "kn", 64, 128, 64)')

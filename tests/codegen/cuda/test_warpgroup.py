@@ -1,0 +1,106 @@
+"""Products by four warps: exact in the emulator, the instructions in the machine code, planted faults, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from planted_faults import BARRIER, built, replaced
+from tilewright import te
+from tilewright.errors import CudaError, TensorExpressionError
+from warpgroups import TARGET, wgmma_matmul, whole_numbers
+
+CASES: dict[str, dict[str, Any]] = {
+    "rows of both": {"m": 70, "n": 40, "k": 72},
+    "columns of A, two groups": {"m": 131, "n": 24, "k": 8, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2},
+    "bfloat16 by columns": {"m": 33, "n": 129, "k": 17, "layouts": ("km", "kn"), "tile": (64, 128, 64), "dtype": "bfloat16"},
+    "bytes": {"m": 65, "n": 31, "k": 130, "layouts": ("mk", "nk"), "tile": (64, 32, 128), "dtype": "int8"},
+    "without a pipeline": {"m": 1, "n": 1, "k": 1, "layouts": ("mk", "nk"), "tile": (64, 8, 128), "stages": 1},
+}
+
+
+@pytest.mark.parametrize("name", drawn.part(CASES, 2))
+def test_products_are_exact_at_any_size_and_in_any_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = wgmma_matmul(**CASES[name])
+    kernel = tw.build(program.schedule, program.args, target=TARGET)
+    inputs = whole_numbers(program)
+    for seed in range(3):
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        found = program.output()
+        kernel(*inputs, found)
+        np.testing.assert_array_equal(found, program.reference(*inputs))
+    if name == "rows of both":  # which come by 16 bytes
+        assert kernel.kernels[0].bank_conflicts == 0, "parts of rows are exchanged so that threads meet no bank twice"
+
+
+def test_without_warpgroups_the_same_schedule_runs_as_loops() -> None:
+    program = wgmma_matmul(66, 9, 70)
+    inputs, found = whole_numbers(program), program.output()
+    tw.build(program.schedule, program.args, target="llvm")(*inputs, found)
+    np.testing.assert_array_equal(found, program.reference(*inputs))
+
+
+def test_the_machine_code_has_the_instructions_and_keeps_sums_in_registers() -> None:
+    program = wgmma_matmul(512, 512, 4096, tile=(128, 128, 64), groups=2)
+    kernel = tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
+    assert "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16" in kernel.source("ptx")
+    launch = kernel.kernels[0]
+    assert launch.instructions["HGMMA"] == 4 and launch.instructions["LDGSTS.128"] == 8 and "LDS.128" not in launch.instructions
+    assert launch.spilled_bytes == 0 and not re.search(r"\b(LDL|STL|HADD2|F2F)\b", kernel.source("sass"))
+
+
+WAIT = "    tw_wgmma_wait<0>();\n"
+FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
+    "products begin without a fence": (replaced("    tw_wgmma_fence();\n", ""), "TW0827.*before the first product"),
+    "sums are touched after the fence": (replaced("    tw_wgmma_fence();\n", (
+        "    tw_wgmma_fence();\n    if (k_outer) C_matrix_wgmma_c[0] += 1.0f;\n")), "TW0827.*touched the sums"),
+    "products are not committed": (replaced("    tw_wgmma_commit();\n", ""), "TW0826.*products of four warps have begun"),
+    "a wait leaves the last group": (replaced("tw_wgmma_wait<0>()", "tw_wgmma_wait<1>()"), "TW0826"),
+    "sums are read in the loop, before the wait": (replaced(
+        WAIT, "    if (C_matrix_wgmma_c[0] > 9.0f) C[0] = 1.0f;\n" + WAIT), "TW0826.*its registers.*sums of a product"),
+    "there is no wait": (replaced(WAIT, ""), "TW0826"),
+    "the wait stands before the commit": (replaced(f"    tw_wgmma_commit();\n{WAIT}", f"{WAIT}    tw_wgmma_commit();\n"), "TW0826"),
+    "a tile is filled while products read it": (lambda text: text.replace("(k_outer + 2) % 3", "k_outer % 3").replace(
+        "    tw_wgmma_commit();\n", "").replace(WAIT, ""), "TW0826"),
+    "what threads stored is not fenced": (replaced("    tw_proxy_fence();\n", ""), "TW0827.*stored what it reads"),
+    "the fence stands behind the barrier": (replaced(
+        f"    tw_proxy_fence();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_proxy_fence();\n"), "TW0827|TW0820"),
+    "there is no barrier behind the copies": (replaced(
+        f"    tw_proxy_fence();\n    {BARRIER}\n", "    tw_proxy_fence();\n"), "TW0820|TW0826|TW0827"),
+    "two warps of four begin a product": (lambda text: re.sub(
+        r"\n    (tw_wgmma_float16_64<0, 1>\(.*\);)", r"\n    if (thread_x < 64) \1", text, count=1), "TW0827.*not all threads"),
+    "a tile begins in the middle of eight rows": (replaced("&A_matrix[k_outer", "&A_matrix[64 + k_outer"), "TW0824"),
+}
+
+
+@pytest.mark.parametrize("name", drawn.part(FAULTS, 3))
+def test_planted_faults_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, message = FAULTS[name]
+    program = wgmma_matmul(64, 64, 200)
+    kernel = built(monkeypatch, program, mutate, TARGET)
+    for seed in range(3):
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        with pytest.raises(CudaError, match=rf"(?s){message}"):
+            kernel(*whole_numbers(program), program.output())
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("kn", 60, 64, 64), "is no 60 by 64 by 64 one"), (("kn", 64, 72, 64), "is no 64 by 72 by 64 one"),
+    (("nk", 64, 264, 64), "is no 64 by 264"), (("kn", 64, 64, 64, "int8"), "takes no layouts"),
+    (("nk", 64, 64, 64, "float64"), "not of 'float64'")])
+def test_what_the_instruction_does_not_have_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(TensorExpressionError, match=rf"TW0132.*{message}"):
+        te.intrinsics.get("cuda.wgmma", *arguments)
+    with pytest.raises(TensorExpressionError, match=r"TW0132.*stores no 64 by 4"):
+        te.intrinsics.get("cuda.wgmma_store", 64, 4)
+
+
+def test_swizzled_memory_of_half_panels_is_refused() -> None:
+    program = wgmma_matmul(64, 64, 32, ("mk", "kn"), (64, 64, 32))
+    with pytest.raises(CudaError, match=r"(?s)TW0840.*A.matrix, of shape \[64, 32\].*8 rows by 64 elements"):
+        tw.build(program.schedule, program.args, target=TARGET)

@@ -1,0 +1,81 @@
+"""Products by warpgroups: schedules by hand on swizzled memory, as rules for sm_90a make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gpu_programs import Program, block, thread
+from tilewright import te
+
+TARGET = "cuda -emulate -arch=sm_90a"
+
+
+def wgmma_matmul(
+    m: int, n: int, k: int, layouts: tuple[str, str] = ("mk", "kn"), tile: tuple[int, int, int] = (64, 64, 64), groups: int = 1,
+    stages: int = 3, dtype: str = "float16", bulk: bool = False,
+) -> Program:
+    """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
+    begins copies of whole tiles."""
+    sums, size = ("int32", 1) if dtype == "int8" else ("float32", 2)
+    a_layout, b_layout = layouts
+    A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
+    B = te.placeholder((n, k) if b_layout == "nk" else (k, n), dtype, name="B")
+    r = te.reduce_axis((0, k), name="k")
+
+    def product(i: Any, j: Any) -> Any:
+        left, right = A[r, i] if a_layout == "km" else A[i, r], B[j, r] if b_layout == "nk" else B[r, j]
+        return te.sum(left.astype(sums) * right.astype(sums), axis=r)
+
+    C = te.compute((m, n), product, name="C")
+    s = te.create_schedule(C.op)
+    a, b, c = s.matricize(C, [C.op.axis[0]], [C.op.axis[1]], tile, (a_layout == "km", b_layout == "nk"))
+    CF = s.cache_write(c, "wgmma_c")
+    by, bx, yi, xi = s[C].tile(*s[C].op.axis, *tile[:2])
+    s[C].bind(by, block("y"))
+    s[C].bind(bx, block("x"))
+    spread(s[C], s[C].fuse(yi, xi), groups, 1)
+    s[c].set_scope("shared")
+    s[c].compute_at(s[C], bx)
+    s[c].storage_align(s[c].op.axis[0], 32, 8)
+    group, rows = s[c].split(s[c].op.axis[0], factor=tile[0] // groups)
+    s[c].bind(group, thread(groups, "y"))
+    s[c].tensorize(rows, te.intrinsics.get("cuda.wgmma_store", tile[0] // groups, tile[1], sums, "shared"))
+    s[CF].compute_at(s[c], group)
+    i, j = s[CF].op.axis
+    outer, inner = s[CF].split(s[CF].op.reduce_axis[0], factor=tile[2])
+    s[CF].reorder(outer, i, j, inner)
+    s[CF].tensorize(i, te.intrinsics.get("cuda.wgmma", b_layout, tile[0] // groups, tile[1], tile[2], dtype, a_layout))
+    for tensor, row in ((a, A.shape[1]), (b, B.shape[1])):
+        s[tensor].set_scope("swizzled")
+        s[tensor].compute_at(s[CF], outer)
+        if not bulk:
+            spread(s[tensor], s[tensor].fuse(*s[tensor].op.axis), groups, 16 // size if int(row) % (16 // size) == 0 else 1)
+        if stages > 1:
+            s[tensor].pipeline(stages)
+
+    def reference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        left, right = left.astype("float64"), right.astype("float64")
+        return (left.T if a_layout == "km" else left) @ (right.T if b_layout == "nk" else right)
+
+    return Program(s, [A, B, C], reference)
+
+
+def spread(stage: Any, rest: Any, groups: int, vector: int) -> None:
+    """The iterations of a loop by all threads of a block."""
+    if vector > 1:
+        rest, lanes = stage.split(rest, factor=vector)
+        stage.vectorize(lanes)
+    rest, lane = stage.split(rest, factor=128)
+    stage.bind(lane, thread(128))
+    rest, group = stage.split(rest, factor=groups)
+    stage.bind(group, thread(groups, "y"))
+
+
+def whole_numbers(program: Program, seed: int = 0) -> list[np.ndarray]:
+    """Inputs whose products and sums float32 holds exactly, in any order."""
+    from ml_dtypes import bfloat16
+
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-8, 9, [int(extent) for extent in each.shape]).astype(bfloat16 if each.dtype == "bfloat16" else each.dtype)
+            for each in program.args[:-1]]
