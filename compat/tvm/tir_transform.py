@@ -65,8 +65,7 @@ _ELSEWHERE = {
     "DefaultGPUSchedule": "tilewright.autoschedule.schedule(outputs, target=\"cuda\")",
 }
 
-__all__ = ["Apply", "Filter", "InstrumentBoundCheckers", "VectorizeLoop", "prim_func_pass", *_OURS,
-           *_DONE_ELSEWHERE]
+__all__ = ["Apply", "Filter", "InstrumentBoundCheckers", "VectorizeLoop", "prim_func_pass"]
 
 
 def prim_func_pass(pass_func: Any = None, opt_level: int = 0, name: str = "", **_: object) -> Any:
@@ -106,7 +105,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return [*__all__, *_OURS, *_DONE_ELSEWHERE]
 
 
 def Apply(ftransform: Callable[[Function], Function]) -> ModulePass:

@@ -6,7 +6,11 @@ from ..lazy import lazily
 
 _HOMES: dict[str, str] = {
     "get_valid_counts": "boxes",
+    "multibox_detection": "anchors",
+    "multibox_prior": "anchors",
+    "multibox_transform_loc": "anchors",
     "non_max_suppression": "boxes",
+    "proposal": "anchors",
     "roi_align": "regions",
     "roi_pool": "regions",
 }

@@ -17,7 +17,7 @@ from ....autotune.trial import Trial
 from ....errors import user_source
 from ....untrusted import plain_json
 
-__all__ = ["RecordToFile", "Recording", "read_log"]
+__all__ = ["RecordToFile", "Recording", "logged", "read_log"]
 
 
 class RecordToFile:
@@ -75,22 +75,28 @@ class Recording(Database):
                 self._write(json.dumps(plain | {"confirmed": measured}))
 
 
-def read_log(filename: str | PathLike[str], into: Database) -> None:
-    """Adds the trials of a log. Lines that are none are left out, with a warning each. Raises NoRecord where there is no
-    such file."""
+def logged(filename: str | PathLike[str]) -> list[tuple[int, str]]:
+    """The lines of a log with their numbers; of a trial that was confirmed, which stands there twice, the later. Raises NoRecord
+    where there is no such file."""
     path = Path(filename)
     if not path.exists():
         raise NoRecord(f"there is no log {str(path)!r}", called=user_source(),
                        fix=f"tune with measure_callbacks=[auto_scheduler.RecordToFile({str(path)!r})]")
-    lines: dict[object, tuple[int, str]] = {}   # a trial that was confirmed stands there twice, and the later counts
+    lines: dict[object, tuple[int, str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if line.strip():
             lines[_uid(line) or number] = (number, line)
-    for number, line in lines.values():
+    return list(lines.values())
+
+
+def read_log(filename: str | PathLike[str], into: Database) -> None:
+    """Adds the trials of a log. Lines that are none are left out, with a warning each. Raises NoRecord where there is no
+    such file."""
+    for number, line in logged(filename):
         try:
             into.import_lines([line])
         except BadRecordLine as error:
-            warnings.warn(f"{path}, line {number}, is no record and is left out: {error.reason}", stacklevel=2)
+            warnings.warn(f"{filename}, line {number}, is no record and is left out: {error.reason}", stacklevel=2)
 
 
 def _uid(line: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 
-__all__ = ["PreloadMeasuredStates", "RandomModel", "SketchPolicy", "XGBModel"]
+__all__ = ["EmptyPolicy", "PreloadMeasuredStates", "RandomModel", "SketchPolicy", "XGBModel"]
 
 File = str | PathLike[str]
 
@@ -49,3 +49,10 @@ class SketchPolicy:
         self.task, self.verbose, self.seed = task, verbose, seed or 0
         self.cost_model = program_cost_model if program_cost_model is not None else XGBModel()
         self.files = [*self.cost_model.files, *(callback.filename for callback in init_search_callbacks or ())]
+
+
+class EmptyPolicy(SketchPolicy):
+    """Candidates drawn evenly, without a model."""
+
+    def __init__(self, task: object, init_search_callbacks: Sequence[PreloadMeasuredStates] = ()) -> None:
+        super().__init__(task, RandomModel(), init_search_callbacks=init_search_callbacks)

@@ -27,7 +27,8 @@ from .measure_record import EarlyStop, Recording, RecordToFile, read_log
 from .search_policy import PreloadMeasuredStates, SketchPolicy
 from .workload_registry import make_workload_key, workload_key_to_tensors
 
-__all__ = ["LocalRunner", "SearchTask", "TaskScheduler", "TuningOptions", "auto_schedule", "create_task"]
+__all__ = ["HardwareParams", "LayoutRewriteOption", "LocalRunner", "SearchTask", "TaskScheduler", "TuningOptions", "auto_schedule",
+           "create_task"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,34 @@ class LocalRunner(_LocalRunner):
     repeat: int = 1
     min_repeat_ms: float = 100
     device: int = 0
+
+
+@dataclass(frozen=True)
+class HardwareParams:
+    """What a machine has, as TVM's search was told it. Taken, without effect: candidates are measured."""
+
+    num_cores: int | None = None
+    vector_unit_bytes: int | None = None
+    cache_line_bytes: int | None = None
+    max_shared_memory_per_block: int | None = None
+    max_local_memory_per_block: int | None = None
+    max_threads_per_block: int | None = None
+    max_vthread_extent: int | None = None
+    warp_size: int | None = None
+    target: Any = None
+    target_host: Any = None
+
+
+class LayoutRewriteOption:
+    """How TVM's search laid out constants anew. Taken, without effect: weights are packed by the schedules here."""
+
+    NO_REWRITE, INSERT_TRANSFORM_STAGE, REWRITE_FOR_PRE_TRANSFORMED = 0, 1, 2
+
+    @staticmethod
+    def get_target_default(target: Any, in_relay_integration: bool = False) -> int:
+        """None."""
+        del target, in_relay_integration
+        return LayoutRewriteOption.NO_REWRITE
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""topi.vision: boxes and regions with TVM's arguments; topi.vision.rcnn and topi.vision.nms are this module too."""
+"""topi.vision: boxes and regions with TVM's arguments; topi.vision.rcnn, .nms and .ssd are this module too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["non_max_suppression", "roi_align_nchw", "roi_align_nhwc", "roi_pool_
 
 
 def __getattr__(name: str) -> Any:
-    return sys.modules[__name__] if name in ("rcnn", "nms") else getattr(_ours, name)
+    return sys.modules[__name__] if name in ("rcnn", "nms", "ssd") else getattr(_ours, name)
 
 
 def roi_align_nchw(

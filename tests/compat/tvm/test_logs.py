@@ -11,11 +11,16 @@ import pytest
 import tilewright as tw
 from tilewright.autotune.checked import find_schedule
 from tilewright.autotune.errors import BadRecordLine
+from tilewright.autotune.lines import Line, to_line
 from tilewright.autotune.records import Database
+from tilewright.autotune.task import Task
+from tilewright.autotune.trial import Trial
 from tilewright.cli.command import main
 from tilewright.codegen.target import Target
+from tilewright.compat.tvm import auto_scheduler, te
 from tilewright.compat.tvm.auto_scheduler.steps import scheduled
 from tilewright.compat.tvm.logs import imported
+from tilewright.schedule import to_json
 
 PROGRAM = '''
 from tilewright.compat.tvm import auto_scheduler, autotvm, te
@@ -113,3 +118,19 @@ def test_a_log_of_both_is_imported_from_the_command_line(tmp_path: Path, monkeyp
 def test_what_is_no_log_of_a_tuner_is_refused() -> None:
     with pytest.raises(BadRecordLine, match=r"TW0634: line 2 is no record(.*\n)*.*no tuner of TVM's"):
         imported([of_workload([], failed=1), "{}"])
+
+
+def test_a_log_of_auto_scheduler_is_read_and_written_record_by_record(tmp_path: Path) -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1, name="B")
+    key, log, copy = Task.of([A, B], "llvm").key, tmp_path / "log.json", tmp_path / "copy.json"
+    plain = to_json(te.create_schedule(B.op).records)
+    trials = [Trial(plain, 2e-3), Trial(plain, None, failure="crash", message="it fell"), Trial(plain, 1e-3)]
+    auto_scheduler.RecordToFile(log).write("\n".join(to_line(Line(key, "B", None, trial)) for trial in trials))
+    inputs, results = auto_scheduler.RecordReader(log).read_lines()
+    assert [result.costs for result in results] == [(2e-3,), (), (1e-3,)] and results[1].error_msg == "it fell"
+    auto_scheduler.save_records(copy, inputs, results)
+    assert [result for _, result in auto_scheduler.load_records(copy)] == results
+    best = auto_scheduler.load_best_record(copy)[1]
+    assert best is not None and best.costs == (1e-3,)
+    assert auto_scheduler.RecordReader(log).read_lines(1, 2)[1] == results[2:]

@@ -1,0 +1,62 @@
+"""tvm.auto_scheduler.utils: names of functions, arguments as values, keys of workloads."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ....arguments import is_sequence
+from ....ir.expr import IntImm
+from ....ir.ops import convert
+from ..autotvm.task.task import deserialize_args, serialize_args
+from ..topi.utils import get_const_int, get_const_tuple
+
+__all__ = ["array_mean", "decode_workload_key", "deserialize_args", "get_const_int", "get_const_tuple", "get_func_name",
+           "list_to_tuple", "make_traceback_info", "serialize_args", "to_str_round"]
+
+
+def get_func_name(func: Callable[..., Any]) -> str:
+    """The name of a function, or of what a partial call was made of."""
+    return func.func.__qualname__ if hasattr(func, "func") else func.__qualname__  # pyright: ignore
+
+
+def list_to_tuple(value: Sequence[Any]) -> tuple[Any, ...]:
+    """Lists in lists as tuples in tuples."""
+    return tuple(list_to_tuple(each) if is_sequence(each) else each for each in value)
+
+
+def decode_workload_key(workload_key: str) -> tuple[str | None, tuple[Any, ...] | None]:
+    """The name of a workload and its arguments; (None, None) where the key is of no such kind."""
+    try:
+        key = json.loads(workload_key)
+    except json.JSONDecodeError:
+        return None, None
+    return (str(key[0]), list_to_tuple(key[1:])) if is_sequence(key) and key else (None, None)
+
+
+def array_mean(values: Sequence[Any]) -> float:
+    """The mean of numbers, which may be expressions."""
+    return sum(_number(each) for each in values) / len(values)
+
+
+def to_str_round(value: Any, decimal: int = 6) -> str:
+    """A number, or several, with so many decimals at most."""
+    if isinstance(value, str):
+        return value
+    if is_sequence(value):
+        return "[" + ", ".join(to_str_round(each, decimal) for each in value) + "]"
+    return str(round(value, decimal)) if isinstance(value, float) else str(value)
+
+
+def make_traceback_info() -> str:
+    """The end of the traceback of what is being handled, which a line of a log can hold."""
+    text = "".join(traceback.format_exception(*sys.exc_info()))
+    return text if len(text) <= 512 else f"{text[:256]}\n...\n{text[-256:]}"
+
+
+def _number(value: Any) -> float:
+    plain = convert(value)
+    return float(plain.value) if isinstance(plain, IntImm) else float(getattr(plain, "value", value))
