@@ -11,20 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from math import gcd
 from typing import TYPE_CHECKING
 
-from ..ir.expr import Expr, IterVar, ProducerLoad
+from ..ir.analysis.linear import linear, terms
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ..ir.ops import const
 from ..te.factors import factors
 from ..te.operation import Operation
+from ..te.tensor import Tensor
 from .operations import axes_in, axes_of, contiguous, fixed_extent, loads_of, size_of, source
 
 if TYPE_CHECKING:
     from ..schedule import Stage
     from .groups import Group
 
-__all__ = ["Contraction", "as_matrix", "contraction_of", "copied", "flat", "upstream"]
+__all__ = ["Contraction", "as_matrix", "contraction_of", "copied", "flat", "in_matrices", "upstream"]
 
+SECTOR = 32
+"""Bytes of memory that a GPU moves at once."""
 LONG_ROW = 64
 """Columns from which on rows of the result need not lie behind each other."""
 
@@ -42,6 +47,39 @@ class Contraction:
     summed: tuple[IterVar, ...]
     mirrored: bool = False
     """Whether rows and columns are one axis each of which one side of the diagonal is computed, and stored on both."""
+
+    def is_along(self, load: ProducerLoad) -> bool:
+        """Whether what a side reads is better read along the sum than along the side: whether more of a sector of memory is then of
+        use, or as much and for longer."""
+        def use(axis: IterVar) -> tuple[float, int]:
+            step, extent = _step(load, axis), fixed_extent(axis)
+            return (min(extent, SECTOR / (step * load.dtype.bytes)) if step else 0, extent if step else 0)
+
+        side = [axis for axis in (self.rows if load is self.a else self.columns) if axis in axes_of(load)]
+        return use(self.summed[-1]) > max(map(use, side), default=(0, 0))
+
+    def neighbours(self, load: ProducerLoad) -> int:
+        """Into runs of how many elements, all side by side, what a side reads can be cut: along the sum, or along the side."""
+        axes = [axis for axis in (self.summed if self.is_along(load) else self.rows if load is self.a else self.columns)
+                if fixed_extent(axis) > 1]
+        together = 1
+        for axis, index, extent in zip(reversed(axes), reversed(load.indices), reversed(source(load).shape), strict=False):
+            used = [(part, factor) for part, factor in terms(linear(index))
+                    if not isinstance(part, IterVar) or fixed_extent(part) > 1]
+            if used != [(axis, 1)] or not isinstance(extent, IntImm):
+                break
+            if extent.value != fixed_extent(axis):
+                return together * gcd(fixed_extent(axis), extent.value)
+            together *= extent.value
+        return together
+
+
+def _step(load: ProducerLoad, axis: IterVar) -> int:
+    """How many elements lie between what neighbours along an axis read, in one row; 0 where that is not known, or many."""
+    *outer, last = load.indices
+    if any(axis in axes_in(index) for index in outer):
+        return 0
+    return next((abs(factor) for part, factor in terms(linear(last)) if part is axis), 0)
 
 
 def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: factor) -> Contraction | None:
@@ -93,6 +131,22 @@ def copied(group: Group, sums: Stage, load: ProducerLoad, scope: str = "global")
     pairs = zip((*op.axis, *op.reduce_axis), (*group.anchor.axis, *group.anchor.reduce_axis), strict=True)
     axes = [axis for own, axis in pairs if own in read]
     return group.s[group.s.cache_read(source(load), scope, [sums], reindex=True)], axes
+
+
+def in_matrices(group: Group, found: Contraction, padding: Sequence[int], turned: Sequence[bool]) -> list[Tensor]:
+    """The anchor as a product of matrices, those of rows and of columns being computed from what the group reads, and the result
+    being read by the group's output. padding, turned: as `s.matricize` takes them. Returns the three."""
+    s = group.s
+    shape = s[group.anchor].op
+    where = dict(zip(group.anchor.axis, shape.axis, strict=True))
+    matrices = s.matricize(shape.output(0), [where[axis] for axis in found.rows], [where[axis] for axis in found.columns],
+                           padding, turned)
+    for head in (head for load in (found.a, found.b) for head in upstream(group, load)):
+        if s[head].attach_type != "inline":
+            s[head].compute_inline()
+    if group.output is not group.anchor:
+        s[group.anchor].compute_inline()
+    return matrices
 
 
 def upstream(group: Group, load: ProducerLoad) -> list[Operation]:

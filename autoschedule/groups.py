@@ -84,7 +84,8 @@ class Group:
         fused = tuple(op.name for op in (*self.heads, *self.parts, *self.between, *after) if op.values)
         self.decisions.append(Decision(
             rule, self.anchor.name, fused, self.output, self.machine,
-            tuple((candidate.description, candidate.estimate) for candidate in candidates), chosen, candidates[chosen].estimate))
+            tuple((candidate.description, candidate.estimate) for candidate in candidates), chosen, candidates[chosen].estimate,
+            candidates[chosen].reason))
         candidates[chosen].apply()
 
     def inline_cheap_heads(self) -> None:

@@ -25,18 +25,21 @@ __all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text",
 @dataclass(frozen=True)
 class Candidate:
     """description: what it is, in a few words, by which those of one decision are told apart. apply: gives the group its
-    schedule. estimate: its time, where the rule knows it beforehand."""
+    schedule. estimate: its time, where the rule knows it beforehand. reason: why it uses less of the machine than such a rule's
+    schedules do elsewhere, by the data that it is about; empty where it does not."""
 
     description: str
     apply: Callable[[], None]
     estimate: Estimate | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Decision:
     """A row of a plan: what a rule chose for a group. anchor, fused: the names of the operation that the rule is about, and of
     those that are computed with it. output: the operation that the group stores. candidates: each with its estimate, where the
-    rule made one; chosen: the place of the one taken among them. estimate: of what was taken, on the machine that it is for."""
+    rule made one; chosen: the place of the one taken among them. estimate: of what was taken, on the machine that it is for;
+    reason: why that uses less of the machine than it could, "x by 4 bytes: windows"."""
 
     rule: str
     anchor: str
@@ -46,6 +49,7 @@ class Decision:
     candidates: tuple[tuple[str, Estimate | None], ...]
     chosen: int
     estimate: Estimate | None
+    reason: str = ""
 
     @property
     def description(self) -> str:
@@ -101,8 +105,11 @@ class Plan(Sequence[Decision]):
     def rows(self) -> list[tuple[str, ...]]:
         """What is printed, with the titles."""
         titles = ("rule", "anchor", "fused", "chosen", "of", "time", "bound by")
-        return [titles, *((row.rule, row.anchor, ", ".join(row.fused), row.description, str(len(row.candidates)),
+        rows = [titles, *((row.rule, row.anchor, ", ".join(row.fused), row.description, str(len(row.candidates)),
                            time_text(row.seconds), row.binds) for row in self.decisions)]
+        if not any(row.reason for row in self.decisions):
+            return rows
+        return [(*row, reason) for row, reason in zip(rows, ("reason", *(row.reason for row in self.decisions)), strict=True)]
 
     def __str__(self) -> str:
         if not self.decisions:

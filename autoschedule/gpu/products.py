@@ -23,16 +23,16 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.ops import bitwise
 from ...te.axis import thread_axis
-from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, upstream
+from ..contractions import Contraction, contraction_of, in_matrices
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import contiguous, fixed_extent, size_of
+from ..operations import size_of
 from ..plan import Candidate
 from .tensor_cores import on_tensor_cores
-from .threads import LAUNCH, VECTOR, WARP, apart_in_banks, blocks_at_once, lanes_of, slowest
+from .threads import LAUNCH, WARP, blocks_at_once, lanes_of, reason_of, slowest
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -48,6 +48,8 @@ STAGES = (1, 3, 4)
 THREADS = ((16, 16), (8, 16), (8, 8), (4, 16), (4, 8))
 OTHER_REGISTERS = 40
 """Of a thread, beside its results and what they are made of: addresses, counters."""
+LINE = 128
+"""Bytes of shared memory in different banks."""
 CROWDED = 0.25
 """Of the time that the L2 cache takes, how much nothing else fills: blocks that begin together ask together."""
 BARRIER = 30
@@ -85,7 +87,8 @@ def product(group: Group) -> bool:
     if found is not None:
         gpu, bits = gpu_of(group.target), group.anchor.output(0).dtype.bits
         ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in _tiles(found, gpu, bits)), key=lambda way: way[0].seconds)
-        candidates += [Candidate(str(tile), partial(_apply, group, found, tile), time) for time, tile in ways]
+        reason = reason_of(found, group.output.output(0).dtype)
+        candidates += [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
     if candidates:
         group.choose("product", candidates)
     return bool(candidates)
@@ -94,7 +97,8 @@ def product(group: Group) -> bool:
 def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
     """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
-    depth = next((each for each in DEPTHS if terms % each == 0), min(16, terms))
+    lanes = lanes_of(found.a.dtype)
+    depth = next((each for each in DEPTHS if terms % each == 0), min(16, ceil(terms / lanes) * lanes))
     for threads in THREADS:
         for own in OWN:
             for stages in STAGES if bits == 32 else STAGES[:1]:  # smaller elements are copied asynchronously in vectors alone
@@ -105,7 +109,7 @@ def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
 
 
 def _shared_bytes(tile: Tile, bits: int) -> int:
-    return tile.stages * (tile.rows + tile.columns) * (tile.depth + 4) * bits // 8
+    return tile.stages * (tile.rows + tile.columns) * tile.depth * bits // 8
 
 
 def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
@@ -121,7 +125,8 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     parts, warps = ceil(terms / tile.depth), threads / WARP
     math = warps * own_rows * own_columns * tile.depth * WARP / gpu.fma * (bits / 32)
     loaded = warps * (own_rows + own_columns) * tile.depth * bits / 8 * WARP / gpu.shared_rate
-    begun = warps * tile.depth * (own_rows * own_columns + (own_rows + own_columns) / 4) / 4
+    loads = own_rows / 4 + own_columns / (4 if found.is_along(found.b) else _beside(found, tile))
+    begun = warps * tile.depth * (own_rows * own_columns + loads) / 4
     name, busy = max(("fma throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1])
     resident = min(at_once, waves)
     ahead = max(tile.stages - 1, 1)  # a pipeline's own work fills the time that its copies take; and one barrier is enough
@@ -136,47 +141,38 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
-    s, anchor = group.s, group.anchor
-    if group.output is anchor:
-        sums = s[s.cache_write(anchor.output(0), "local")]
-    else:
-        sums = s[anchor]
-        sums.set_scope("local")
-    panels = {load: copied(group, sums, load, "shared") for load in (found.a, found.b)}
-    order, across = as_matrix(sums, found, anchor)
-    stage = s[group.output]
-    axes = list(stage.op.axis)
-    outer, sides = [axes[place] for place in order], [[axes[place] for place in places] for places in across]
-    stage.reorder(*outer, *sides[0], *sides[1])
-    i, j = (fused(stage, side) for side in sides)
+    s, anchor, stage = group.s, group.anchor, group.s[group.output]
     lanes = lanes_of(anchor.output(0).dtype)
-    at = _result(stage, outer, i, j, tile, lanes)
+    along = [found.is_along(load) for load in (found.a, found.b)]
+    *panels, whole = in_matrices(group, found, (1, 1, 1), (not along[0], along[1]))
+    axes = list(stage.op.axis)
+    outer, rows, columns = ([axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns))
+    stage.reorder(*outer, *rows, *columns)
+    at = _result(stage, outer, fused(stage, rows), fused(stage, columns), tile, (min(lanes, tile.own[0]), _beside(found, tile)))
+    sums = s[whole]
+    sums.set_scope("local")
     sums.compute_at(stage, at)
     *_, si, sj = sums.op.axis
-    k = fused(sums, sums.op.reduce_axis)
-    blocks, terms = sums.split(k, factor=tile.depth)
-    along = any(_is_along(load, found) for load in (found.a, found.b))
-    some, term = sums.split(terms, factor=lanes if along else 1)
+    blocks, terms = sums.split(sums.op.reduce_axis[0], factor=tile.depth)
+    some, term = sums.split(terms, factor=gcd(lanes, tile.depth) if any(along) else 1)
     sums.reorder(*sums.op.axis[:-2], blocks, some, term, si, sj)
     for axis in (some, term, si, sj):
         sums.unroll(axis)
-    for load, side, width in ((found.a, found.rows, tile.rows), (found.b, found.columns, tile.columns)):
-        _panel(group, sums, (blocks, some), panels[load], load, side, width, found, tile)
+    for panel, load, width in zip(panels, (found.a, found.b), (tile.rows, tile.columns), strict=True):
+        _panel(s[panel], sums, (blocks, some), load, width, found, tile)
 
 
-def _is_along(load: ProducerLoad, found: Contraction) -> bool:
-    """Whether what is read lies side by side along the sum rather than along its own side."""
-    beside = contiguous(load)
-    side = [fixed_extent(axis) for axis in (*found.rows, *found.columns) if axis in beside]
-    return found.summed[-1] in beside and fixed_extent(found.summed[-1]) > max(side, default=0)
+def _beside(found: Contraction, tile: Tile) -> int:
+    """How many columns of a thread are neighbours: as many as 16 bytes of the result hold; where threads take terms of a column at
+    once, one, so that those of neighbours are of different rows."""
+    return 1 if found.is_along(found.b) else gcd(lanes_of(found.b.dtype), tile.own[1], size_of(found.columns))
 
 
-def _result(stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile: Tile, lanes: int) -> IterVar:
-    """The loops of what is stored; returns that of a thread."""
+def _result(stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile: Tile, beside: tuple[int, int]) -> IterVar:
+    """The loops of what is stored; returns that of a thread. beside: how many of its rows are neighbours, and of its columns."""
     loops: list[tuple[IterVar, IterVar, IterVar, IterVar]] = []
-    for axis, size, threads in ((i, tile.rows, tile.threads[0]), (j, tile.columns, tile.threads[1])):
+    for axis, size, threads, own in ((i, tile.rows, tile.threads[0], beside[0]), (j, tile.columns, tile.threads[1], beside[1])):
         block, inner = stage.split(axis, factor=size)
-        own = min(lanes, size // threads)
         apart, inner = stage.split(inner, factor=threads * own)
         thread, inner = stage.split(inner, factor=own)
         loops.append((block, apart, thread, inner))
@@ -186,8 +182,8 @@ def _result(stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile
         stage.bind(stage.fuse(*outer) if len(outer) > 1 else outer[0], thread_axis("blockIdx.z"))
     for axis, name in zip(blocks, "yx", strict=True):
         stage.bind(axis, thread_axis(f"blockIdx.{name}"))
-    for axis, own in zip(aparts, tile.own, strict=True):
-        stage.bind(axis, thread_axis((0, max(own // lanes, 1)), "vthread"))
+    for axis, own, neighbours in zip(aparts, tile.own, beside, strict=True):
+        stage.bind(axis, thread_axis((0, own // neighbours), "vthread"))
     for axis, count, name in zip(threads, tile.threads, "yx", strict=True):
         stage.bind(axis, thread_axis((0, count), f"threadIdx.{name}"))
     stage.unroll(inners[0])
@@ -196,42 +192,38 @@ def _result(stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile
 
 
 def _panel(
-    group: Group, sums: Stage, at: tuple[IterVar, IterVar], copy: tuple[Stage, list[IterVar]], load: ProducerLoad,
-    side: Sequence[IterVar], width: int, found: Contraction, tile: Tile,
+    panel: Stage, sums: Stage, at: tuple[IterVar, IterVar], load: ProducerLoad, width: int, found: Contraction, tile: Tile,
 ) -> None:
-    """The part of one side in shared memory, filled by all threads, and what a thread takes of it into registers."""
-    s, (panel, axes) = group.s, copy
-    for head in upstream(group, load):
-        if s[head].attach_type != "inline":
-            s[head].compute_inline()
-    along = _is_along(load, found)
+    """The part of one side's matrix in shared memory, filled by all threads, and what a thread takes of it into registers."""
+    along, lanes = found.is_along(load), lanes_of(load.dtype)
+    chunk, line = gcd(lanes, tile.depth), LINE // (gcd(lanes, tile.depth) * load.dtype.bytes)
+    turned = gcd(tile.depth // chunk, line) if along and load is found.b else 1
 
     def places(*at: Expr) -> list[Expr]:
-        index = dict(zip(axes, at, strict=True))
-        number = flat([(index[axis], fixed_extent(axis)) for axis in side if axis in index])
-        term = flat([(index[axis], fixed_extent(axis)) for axis in found.summed if axis in index])
-        inner = [number % width, term] if along else [term, number % width]
-        return [*(index[axis] for axis in found.outer if axis in index), number // width, *inner]
+        *outer, first, last = at
+        number, term = (first, last) if along else (last, first)
+        row, inner = number % width, term % tile.depth
+        if not along:
+            parts = [inner, row]
+        elif turned == 1:
+            parts = [row, inner]
+        else:
+            parts = [row, *_turned(row, inner // chunk, turned, line), inner % chunk]
+        return [*outer, number // width, term // tile.depth, *parts]
 
     moved = panel.transform_layout(places, 0)
     assert moved is not None
-    lanes = lanes_of(load.dtype)
-    registers = s[s.cache_read(panel.op.output(0), "local", [sums])]
+    registers = panel.schedule[panel.schedule.cache_read(panel.op.output(0), "local", [sums])]
+    panel.set_scope("shared")
     panel.compute_at(sums, at[0])
     registers.compute_at(sums, at[1])
     registers.vectorize(registers.op.axis[-1])
     for axis in registers.op.axis[:-1]:
         registers.unroll(axis)
-    beside = [axis for axis in (found.summed if along else side) if axis in contiguous(load)]
-    run = gcd(lanes, width if not along else tile.depth, *map(fixed_extent, beside[-1:] or [side[-1]]))
-    run = run if isinstance(load.indices[-1], IterVar) else 1
-    if along:
-        distance = _distance(tile, 0 if side is found.rows else 1, load.dtype, run)
-        panel.storage_align(moved[-2], _MOST, distance % _MOST)
-    rest = panel.fuse(*moved[-2:])
-    if run > 1:
-        rest, vector = panel.split(rest, factor=run)
-        panel.vectorize(vector)
+    run = gcd(lanes, chunk if turned > 1 else tile.depth if along else width, found.neighbours(load))
+    runs, vector = panel.split(moved[-1], factor=run)
+    panel.vectorize(vector)
+    rest = panel.fuse(*moved[-4 if turned > 1 else -2:-1], runs)
     rest, x = panel.split(rest, factor=tile.threads[1])
     rest, y = panel.split(rest, factor=tile.threads[0])
     panel.bind(x, thread_axis((0, tile.threads[1]), "threadIdx.x"))
@@ -240,16 +232,7 @@ def _panel(
         panel.pipeline(tile.stages)
 
 
-_MOST = 256
-"""Elements: a row of a panel and what it is padded by are fewer."""
-
-
-def _distance(tile: Tile, side: int, dtype: DType, run: int) -> int:
-    """Of the rows of a panel that lies along the sum, which threads fill one after the other, `run` elements each, and of which a
-    thread takes 16 bytes of a row of its own."""
-    item, lanes = dtype.bits // 8, lanes_of(dtype)
-    filled = [divmod(lane * run, tile.depth) for lane in range(WARP)]
-    own = min(lanes, tile.own[side])
-    across = tile.threads[1]
-    taken = [((lane % across if side else lane // across) * own, 0) for lane in range(WARP)]
-    return apart_in_banks(tile.depth, item, [(filled, run * item), (taken, min(lanes * item, VECTOR))])
+def _turned(row: Expr, chunk: Expr, turned: int, line: int) -> list[Expr]:
+    """The place of a chunk in its row of a panel, where each `turned` of them change places: those at one place of as many rows as
+    `line` chunks make, of which threads beside each other take one of a row each, then lie in different banks."""
+    return [chunk // turned, bitwise("bitwise_xor", chunk % turned, row // (line // turned) % turned)]

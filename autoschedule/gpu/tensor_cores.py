@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
+from ...ir.expr import Cast, Expr, IterVar
 from ...te.axis import thread_axis
-from ..contractions import Contraction, contraction_of, upstream
+from ..contractions import Contraction, contraction_of, in_matrices
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import contiguous, fixed_extent, size_of
+from ..operations import fixed_extent, size_of, source
 from ..plan import Candidate
-from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of, slowest
+from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of, reason_of, slowest
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -40,6 +40,8 @@ __all__ = ["on_tensor_cores"]
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """By the dtype that is multiplied, that of the sums."""
 M, N = 16, 8
+LINE = 128
+"""Bytes of shared memory in different banks."""
 OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
 """Results of a warp, rows and columns."""
 WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
@@ -82,7 +84,10 @@ def on_tensor_cores(group: Group) -> list[Candidate]:
         return []
     gpu, size = gpu_of(group.target), found.a.dtype.bytes
     ways = sorted(((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds)
-    return [Candidate(str(tile), partial(_apply, group, found, tile), time) for time, tile in ways]
+    turned = [f"{source(load).name} by 1 byte: no instruction turns bytes" for load in (found.a, found.b)
+              if size == 1 and not found.is_along(load)]
+    reason = "; ".join([*turned, *filter(None, [reason_of(found, group.output.output(0).dtype)])])
+    return [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
 
 
 def _is_theirs(group: Group, found: Contraction) -> bool:
@@ -146,20 +151,10 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
-    s, anchor, dtype = group.s, group.anchor, str(found.a.dtype)
+    s, dtype = group.s, str(found.a.dtype)
     size = found.a.dtype.bytes
-    down = [not (size == 1 or _is_along(load, found, side))  # columns of terms, which ldmatrix turns; of bytes it cannot
-            for load, side in ((found.a, found.rows), (found.b, found.columns))]
-    shape = s[anchor].op
-    where = dict(zip(anchor.axis, shape.axis, strict=True))
-    a, b, whole = s.matricize(shape.output(0), [where[axis] for axis in found.rows], [where[axis] for axis in found.columns],
-                              (tile.rows, tile.columns, tile.depth), (down[0], not down[1]))
-    for load in (found.a, found.b):
-        for head in upstream(group, load):
-            if s[head].attach_type != "inline":
-                s[head].compute_inline()
-    if group.output is not anchor:
-        s[anchor].compute_inline()
+    down = [size > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms: ldmatrix turns no bytes
+    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.depth), (down[0], not down[1]))
     layouts = "km" if down[0] else "mk", "kn" if down[1] else "nk"
     sums = s[s.cache_write(whole, "mma_c")]
     fragments = [s[s.cache_read(each, scope, [sums])] for each, scope in (
@@ -173,21 +168,9 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         shape = sizes[layout[0]], sizes[layout[1]]
         arguments = ("shared", *shape, layout, dtype) if "m" in layout else (layout, "shared", *shape, dtype)
         _tiled(stage, shape, [load, *arguments])
-    for tensor, load, is_down, side in ((a, found.a, down[0], found.rows), (b, found.b, down[1], found.columns)):
-        _fetched(s[tensor], (sums, outer), tile, _together(load, side if is_down else found.summed))
-
-
-def _is_along(load: ProducerLoad, found: Contraction, side: Sequence[IterVar]) -> bool:
-    """Whether neighbouring terms lie side by side, rather than neighbours of the side."""
-    beside = contiguous(load)
-    return found.summed[-1] in beside or side[-1] not in beside
-
-
-def _together(load: ProducerLoad, along: Sequence[IterVar]) -> int:
-    """How many elements along these axes a thread may copy at once."""
-    if not isinstance(load.indices[-1], IterVar) or load.indices[-1] is not along[-1]:
-        return 1
-    return gcd(lanes_of(load.dtype), fixed_extent(along[-1]))
+    for tensor, load in ((a, found.a), (b, found.b)):
+        together = gcd(lanes_of(load.dtype), found.neighbours(load)) if size > 1 or found.is_along(load) else 1
+        _fetched(s[tensor], (sums, outer), tile, together)
 
 
 def _stored(group: Group, found: Contraction, tile: Tile) -> tuple[Stage, IterVar]:
@@ -204,7 +187,7 @@ def _stored(group: Group, found: Contraction, tile: Tile) -> tuple[Stage, IterVa
         stage.bind(fused(stage, outer), thread_axis("blockIdx.z"))
     for axis, name in zip(blocks, "yx", strict=True):
         stage.bind(axis, thread_axis(f"blockIdx.{name}"))
-    _shared_by_all(stage, stage.fuse(*inners), tile, lanes)
+    _shared_by_all(stage, (inners[0], inners[1]), tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
     return stage, blocks[1]
 
 
@@ -254,17 +237,30 @@ def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int)
     """A tile in shared memory, by all threads."""
     stage.set_scope("shared")
     stage.compute_at(*at)
-    lanes = lanes_of(stage.op.output(0).dtype)
-    stage.storage_align(stage.op.axis[-2], 2 * lanes, lanes)
-    _shared_by_all(stage, stage.fuse(*stage.op.axis), tile, together)
+    dtype, (row, column) = stage.op.output(0).dtype, stage.op.axis[-2:]
+    lanes = lanes_of(dtype)
+    stage.storage_align(row, 2 * lanes, lanes)
+    whole = column.name == "k" or (tile.rows if column.name == "i" else tile.columns) * dtype.bytes >= LINE
+    outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
+    _shared_by_all(stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (8, 1))
     stage.pipeline(tile.stages)
 
 
-def _shared_by_all(stage: Stage, rest: IterVar, tile: Tile, lanes: int) -> None:
-    """The iterations of a loop by all threads of a block, `lanes` neighbours by each."""
-    if lanes > 1:
-        rest, vector = stage.split(rest, factor=lanes)
-        stage.vectorize(vector)
+def _shared_by_all(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, lanes: int, near: tuple[int, int]) -> None:
+    """The iterations of a loop over rows and one over columns by all threads of a block, `lanes` neighbours by each. near: rows,
+    and places in each, that threads beside each other take where a row is shorter than all banks: of these none meets another."""
+    rows, columns = axes
+    columns, vector = stage.split(columns, factor=lanes)
+    stage.vectorize(vector)
+    rest = stage.fuse(rows, columns) if near == (1, 1) else _by_rows(stage, rows, columns, near)
     for count, name in ((WARP, "x"), (tile.warps[1], "y"), (tile.warps[0], "z")):
         rest, thread = stage.split(rest, factor=count)
         stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
+
+
+def _by_rows(stage: Stage, rows: IterVar, columns: IterVar, near: tuple[int, int]) -> IterVar:
+    """The loop over some rows and places in them, and others after these."""
+    some, row = stage.split(rows, factor=near[0])
+    parts, part = stage.split(columns, factor=near[1])
+    stage.reorder(some, parts, row, part)
+    return stage.fuse(some, parts, row, part)

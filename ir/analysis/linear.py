@@ -159,11 +159,26 @@ def _quotient_apart(form: LinearForm, other: Expr, divisor: int, coefficient: in
     Of index arithmetic, which does not wrap."""
     if not is_index(other):
         return None, other
+    inner = _quotient_and_rest(other)
     for key, factor in form.coeffs.items():
         atom = key.expr if isinstance(key, StructuralKey) else key
-        if (factor == coefficient and isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm) and atom.b.value == divisor
-                and is_index(atom.a)):
+        if factor != coefficient or not isinstance(atom, FloorDiv) or not isinstance(atom.b, IntImm) or not is_index(atom.a):
+            continue
+        if atom.b.value == divisor:
             apart = linear(atom.a).plus(linear(other), -1)
             if apart.const % divisor == 0 and apart.content % divisor == 0:
                 return key, atom.a
+        if inner is not None and isinstance(inner[0].b, IntImm) and atom.b.value == divisor * inner[0].b.value:
+            part, rest = inner
+            apart = linear(atom.a).plus(linear(part.a), -1).shifted(-rest * inner[0].b.value)
+            if apart.is_const and apart.const % atom.b.value == 0:
+                return key, Add(part, const(rest + apart.const // inner[0].b.value, other.dtype))
     return None, other
+
+
+def _quotient_and_rest(expr: Expr) -> tuple[FloorDiv, int] | None:
+    """x // m and r where an expression is x // m + r, as simplifying leaves (x + r * m) // m."""
+    form = linear(expr)
+    (part, factor), *others = [*terms(form), (expr, 0)]
+    fits = factor == 1 and len(others) == 1 and form.const and isinstance(part, FloorDiv) and isinstance(part.b, IntImm)
+    return (part, form.const) if fits and isinstance(part, FloorDiv) and part.b.dtype == expr.dtype else None

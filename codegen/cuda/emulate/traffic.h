@@ -47,14 +47,14 @@ static void sort(uint64_t *items, int count) {
   }
 }
 
-// The passes of one instruction over shared memory.
-static void count_shared(const Note *const *lanes, int count, Traffic &row) {
-  int size = lanes[0]->size, at_once = size <= WORD ? WARP : WARP * WORD / size, words = size <= WORD ? 1 : size / WORD;
-  for (int first = 0; first < count; first += at_once) {
+// The passes of one instruction over shared memory, by all lanes of a warp but those that are null.
+static void count_shared(const Note *const *lanes, int size, Traffic &row) {
+  int at_once = size <= WORD ? WARP : WARP * WORD / size, words = size <= WORD ? 1 : size / WORD;
+  for (int first = 0; first < WARP; first += at_once) {
     uint64_t met[BANKS][WARP];
     int full[BANKS] = {}, different = 0, fullest = 0;
-    for (int lane = first; lane < count && lane < first + at_once; ++lane)
-      for (int part = 0; part < words; ++part) {
+    for (int lane = first; lane < first + at_once; ++lane)
+      for (int part = 0; lanes[lane] && part < words; ++part) {
         uint64_t word = lanes[lane]->address / WORD + part;
         int bank = (int)(word % BANKS), at = 0;
         while (at < full[bank] && met[bank][at] != word) ++at;
@@ -68,14 +68,16 @@ static void count_shared(const Note *const *lanes, int count, Traffic &row) {
   }
 }
 
-// The sectors of one instruction over global memory.
-static void count_global(const Note *const *lanes, int count, Traffic &row) {
+// The sectors of one instruction over global memory, by all lanes of a warp but those that are null.
+static void count_global(const Note *const *lanes, int size, Traffic &row) {
   uint64_t begins[WARP];
-  for (int lane = 0; lane < count; ++lane) begins[lane] = lanes[lane]->address;
+  int count = 0;
+  for (int lane = 0; lane < WARP; ++lane)
+    if (lanes[lane]) begins[count++] = lanes[lane]->address;
   sort(begins, count);
   uint64_t bytes = 0, sectors = 0, done = 0, next = 0;  // up to where bytes and sectors are counted
   for (int lane = 0; lane < count; ++lane) {
-    uint64_t begin = begins[lane], end = begin + lanes[0]->size;
+    uint64_t begin = begins[lane], end = begin + size;
     if (end > done) bytes += end - (begin > done ? begin : done), done = end;
     uint64_t from = begin / SECTOR, to = (end - 1) / SECTOR + 1;
     if (to > next) sectors += to - (from > next ? from : next), next = to;
@@ -99,23 +101,22 @@ static void count_traffic(int threads) {
     int lanes = threads - first < WARP ? threads - first : WARP;
     uint32_t at[WARP] = {};
     for (;;) {
-      const Note *next = nullptr, *together[WARP];
+      const Note *next = nullptr, *together[WARP] = {};
       for (int lane = 0; lane < lanes; ++lane) {
         const Note *own = notes[first + lane] + at[lane];
         if (at[lane] < noted[first + lane] && (!next || own->place < next->place)) next = own;
       }
       if (!next) break;
-      int count = 0;
       for (int lane = 0; lane < lanes; ++lane) {
         const Note *own = notes[first + lane] + at[lane];
         if (at[lane] < noted[first + lane] && own->place == next->place && own->size == next->size &&
             own->shared == next->shared)
-          together[count++] = own, ++at[lane];
+          together[lane] = own, ++at[lane];
       }
       Traffic *row = row_of(*next);
       if (!row) continue;
       ++row->instructions;
-      (next->shared ? count_shared : count_global)(together, count, *row);
+      (next->shared ? count_shared : count_global)(together, next->size, *row);
     }
     for (int lane = 0; lane < lanes; ++lane) noted[first + lane] = 0;
   }

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule.scheduler import schedule
 
 
 def contraction(rng: np.random.Generator) -> Any:
@@ -82,10 +83,29 @@ def test_each_way_says_what_it_takes_and_the_best_is_taken() -> None:
     assert least <= min(seconds) <= 2 * least
 
 
-@pytest.mark.parametrize(("rows", "columns", "terms"), [(512, 512, 64), (2048, 64, 16), (64, 96, 500), (31, 1000, 72)])
-def test_no_two_lanes_of_a_warp_meet_in_a_bank(rows: int, columns: int, terms: int) -> None:
-    a, b = te.placeholder((rows, terms), name="a"), te.placeholder((terms, columns), name="b")
-    c = topi.matmul(a, b)
-    f = tw.build(tw.autoschedule.schedule([c], target="cuda -emulate"), [a, b, c], target="cuda -emulate")
-    f(np.ones((rows, terms), "float32"), np.ones((terms, columns), "float32"), found := np.zeros((rows, columns), "float32"))
+@pytest.mark.parametrize(("rows", "columns", "terms", "transposed"), [
+    (512, 512, 64, False), (2048, 64, 16, False), (31, 1000, 72, False), (64, 96, 504, True), (67, 131, 65, False),
+    (67, 131, 65, True)])
+def test_no_two_lanes_of_a_warp_meet_in_a_bank(rows: int, columns: int, terms: int, transposed: bool) -> None:
+    """Where rows are whole sectors, no sector is loaded for a part of it either; else the plan says so."""
+    c = matmul(rows, columns, terms, transposed)
+    s = tw.autoschedule.schedule([c], target="cuda -emulate")
+    a, b = sorted(gpu_choices.inputs_of(c), key=lambda tensor: tensor.name)
+    f = tw.build(s, [a, b, c], target="cuda -emulate")
+    shape = (columns, terms) if transposed else (terms, columns)
+    f(np.ones((rows, terms), "float32"), np.ones(shape, "float32"), found := np.zeros((rows, columns), "float32"))
     assert (found == terms).all() and [kernel.bank_conflicts for kernel in f.kernels] == [0]
+    if rows % 8 == columns % 8 == terms % 8 == 0:
+        assert f.kernels[0].uncoalesced == 0 and not s.plan[0].reason
+    elif columns % 4:
+        assert f"B by 4 bytes: rows of {terms if transposed else columns}" in str(s.plan)
+
+
+def test_weights_of_windows_are_moved_16_bytes_at_once() -> None:
+    """9 terms of each channel are no vectors, but those of all channels together are."""
+    image, weights = te.placeholder((1, 16, 16, 16), name="image"), te.placeholder((32, 16, 3, 3), name="weights")
+    output = topi.nn.conv2d(image, weights, 1, 1, 1)
+    s = schedule([output], "cuda -arch=sm_80", chooser=lambda _, ways: next(
+        at for at, way in enumerate(ways) if way.description.endswith("4 stages")))
+    assert re.search(r"tw_copy<16>\(&weights_\w+\[", gpu_choices.text_of(s, output))
+    assert s.plan[0].reason == "pad_temp by 4 bytes: windows, or elements apart"

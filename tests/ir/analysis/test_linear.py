@@ -8,6 +8,7 @@ import pytest
 from drawn_index import CASES, Drawn
 from tilewright.ir import expr as E
 from tilewright.ir.analysis.linear import atom_of, expression, is_index, linear, merge_divisions, occurs, terms
+from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.arith.linear import LinearForm
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import INT32, INT64, DType
@@ -67,6 +68,16 @@ def test_quotient_and_remainder_of_one_dividend_are_it_again() -> None:
     assert len(linear((whole // 16) * 15 + whole % 16).coeffs) == 2
     apart = LinearForm({atom_of(E.FloorDiv(i * 16 + j, const(3))): 3, atom_of(E.FloorMod(i + j, const(3))): 1})
     assert merge_divisions(apart).key == linear(i * 16 + j).key
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2, 7, 8, 9, 16, 26, 27, 131])
+def test_digits_of_a_shifted_number_are_it_again_as_simplifying_leaves_them(shift: int) -> None:
+    """(x + 16) // 3 % 3 becomes ((x + 1) // 3 + 2) % 3, and (x + 16) // 9 becomes (x + 7) // 9 + 1."""
+    x, analyzer = E.Var("x"), Analyzer()
+    analyzer.bind(x, E.Range(const(0), const(16)))
+    digits = [analyzer.simplify(each) for each in ((x + shift) // 9, (x + shift) // 3 % 3, (x + shift) % 3)]
+    assert linear(digits[0] * 9 + digits[1] * 3 + digits[2]).key == linear(x + shift).key
+    assert linear(digits[0] * 9 + digits[1] * 4 + digits[2]).coefficient(x) == 0
 
 
 def test_casts_of_loaded_values_stay_closed() -> None:
