@@ -4,28 +4,37 @@ the list of what is not supported."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import te
 from ..errors import user_source
+from ..ir import ops
+from ..ir.arith.analyzer import simplify
+from ..ir.expr import IntImm
 from .assembly import Assembly
 from .errors import UnsupportedModel
 from .node import Node
 from .operators import result_types, row_of, whole_attributes
 from .reference import run_node
-from .types import Extent, TensorType, array_dtype, extents
+from .types import Extent, TensorType, array_dtype, extent_of, extents, factors, symbolic_factors
 
-__all__ = ["Conversion", "Refused", "Scope", "broadcast", "open_extent", "unsupported"]
+__all__ = ["Conversion", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported"]
 
 _MOST_FOLDED = 1 << 16
 """Elements up to which a value that is known is computed at once; what has no more than what it is made of is in any case."""
 
 _WITH_EXTENTS = ("take", "slice", "concat", "reshape", "cast", "add", "subtract", "multiply", "floor_divide", "trunc_divide",
-                 "gather", "stack", "identity", "maximum", "minimum", "broadcast_to", "transpose")
+                 "gather", "stack", "identity", "maximum", "minimum", "broadcast_to", "transpose", "prod", "equal", "where",
+                 "negative")
 """Operators that are computed on extents over symbols too: shapes are made of them."""
+
+
+_MOST_PARTS = 1 << 10
+"""A scale of extents over symbols is a number of parts of 1, at most so many."""
 
 
 class Refused(Exception):
@@ -71,30 +80,44 @@ class Scope:
                 return tuple(map(self.constant, run_node(node, known, {})))
         values = self.graph.nodes(operator, *inputs, source=source, **whole)
         if operator in _WITH_EXTENTS and any(name in self.shapes for name in inputs):
-            self._of_extents(operator, inputs, whole, values[0])
+            noted = self._of_extents(operator, inputs, whole)
+            if noted is not None and all(isinstance(each, (bool, int, np.integer, np.bool)) for each in noted.reshape(-1)):
+                return (self.constant(noted.astype(array_dtype(types[0].dtype))),)
+            if noted is not None:
+                self.shapes[values[0]] = noted
         return values
 
-    def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any], value: str) -> None:
-        """Notes what a value is whose inputs are extents."""
+    def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
+        """What a value is whose inputs are extents: numbers, and expressions; None where it cannot be told."""
         given: list[Any] = [self.shapes[name] if name in self.shapes else self.graph.data(name) for name in inputs]
-        if any(array is None for array in given) or operator == "cast" and "float" in str(attributes["dtype"]):
-            return
+        if any(array is None for array in given) or operator == "cast" and "int" not in str(attributes["dtype"]):
+            return None
         if operator == "cast":
-            self.shapes[value] = given[0]
-            return
-        objects: list[Any] = [array if array is None or (at and operator in ("take", "gather")) else array.astype(object)
+            return given[0]
+        objects: list[Any] = [array if at and operator in ("take", "gather") else array.astype(object)
                               for at, array in enumerate(given)]
         try:
-            if operator in ("floor_divide", "trunc_divide"):
-                result = np.asarray(objects[0] // objects[1], object)
-            elif operator in ("maximum", "minimum"):
-                return
-            else:
-                result = np.asarray(row_of(operator).reference(*objects, **attributes), object)
+            if operator in _OF_EXTENTS:
+                return np.asarray(np.frompyfunc(_OF_EXTENTS[operator], 2, 1)(*objects), object)
+            return np.asarray(row_of(operator).reference(*objects, **attributes), object)
         except (TypeError, ValueError):
-            return
-        self.shapes[value] = result
+            return None
 
+
+def _same_extent(a: Any, b: Any) -> bool:
+    """Whether two extents are one for all sizes. Raises ValueError where that depends on them."""
+    answer = simplify(ops.equal(ops.convert(a), ops.convert(b)))
+    if not isinstance(answer, IntImm):
+        raise ValueError(f"{a} may be {b}")
+    return bool(answer.value)
+
+
+_OF_EXTENTS: dict[str, Callable[[Any, Any], Any]] = {
+    "floor_divide": ops.floordiv, "trunc_divide": ops.floordiv, "equal": _same_extent,
+    "maximum": lambda a, b: simplify(te.max(ops.convert(a), ops.convert(b))),
+    "minimum": lambda a, b: simplify(te.min(ops.convert(a), ops.convert(b))),
+}
+"""What extents over symbols give where numpy's function of them is another."""
 
 _KEPT = ("dequantize",)
 """Stays a node where all is known: what multiplies bytes looks for it."""
@@ -137,12 +160,16 @@ class Conversion:
         """How many dimensions an input, or a value, has."""
         return len(self.type(value).shape)
 
-    def static(self, value: str | int) -> tuple[int, ...]:
-        """The shape of an input, or a value, which has to be known."""
-        shape = self.type(value).shape
-        if not self.type(value).is_static:
+    def static(self, value: str | int, part: slice = slice(None)) -> tuple[int, ...]:
+        """The shape of an input, or a value, or this part of it, which has to be known."""
+        shape = self.type(value).shape[part]
+        if not all(isinstance(extent, int) for extent in shape):
             raise Refused(f"its shape {self.type(value)} has to be known, and has symbols")
         return tuple(map(int, shape))
+
+    def extent(self, value: str | int, axis: int) -> int:
+        """An extent of an input, or a value, which has to be known."""
+        return self.static(value, slice(axis, axis + 1 or None))[0]
 
     def within(self, axis: int, rank: int) -> int:
         """An axis, counted from the beginning."""
@@ -170,11 +197,16 @@ class Conversion:
         """A value in another shape."""
         return value if self.type(value).shape == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
 
-    def shape_value(self, shape: Sequence[Extent], source: str) -> str:
-        """The extents of a value as a vector of int64."""
+    def shape_value(self, source: str, part: slice = slice(None)) -> str:
+        """The extents of a value, or a part of them, as a vector of int64."""
+        whole = self.type(source).shape
+        shape = whole[part]
         if all(isinstance(extent, int) for extent in shape):
             return self.constant(np.asarray(shape, np.int64))
         value = self.emit("shape", source)
+        if shape != whole:
+            begin, end, _ = part.indices(len(whole))
+            value = self.emit("slice", value, begin=(begin,), end=(end,), step=(1,), axes=(0,))
         self.scope.shapes[value] = np.asarray([*extents(shape), None], object)[:-1]
         return value
 
@@ -186,19 +218,38 @@ def broadcast(first: Sequence[Extent], second: Sequence[Extent]) -> tuple[Extent
     return tuple(b if a == 1 else a for a, b in pairs)
 
 
+def product(shape: Sequence[Extent]) -> Extent:
+    """How many elements a shape has."""
+    number, rest = factors(shape)
+    return number if rest is None or not number else extent_of(rest * number)
+
+
+def scaled_extent(extent: Extent, scale: float) -> Extent:
+    """floor(extent * scale), where this is what whole numbers give. Raises Refused."""
+    if isinstance(extent, int):
+        return math.floor(extent * scale)
+    above, below = scale.as_integer_ratio()
+    if above <= 0 or below > _MOST_PARTS:
+        raise Refused(f"{extent} is scaled by {scale}, which is no small fraction of a power of 2")
+    return extent_of(ops.floordiv(*extents((product((extent, above)), below))))
+
+
 def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
-    """What an extent has to be beside the others, so that there are as many elements as before."""
-    above, below = list(source), list(rest)
-    for extent in rest:
-        if isinstance(extent, str) and extent in above:
-            above.remove(extent)
-            below.remove(extent)
-    numbers, under = (int(np.prod([one for one in part if isinstance(one, int)], dtype=object)) for part in (above, below))
-    symbols = [f"({one})" for one in above if isinstance(one, str)]
-    if any(isinstance(one, str) for one in below) or -1 in below or (numbers % under if under else numbers):
+    """What an extent has to be beside the others, so that there are as many elements as before. Where symbols do not tell that
+    there is such an extent, it is the quotient; that it leaves nothing over is asked when sizes are there."""
+    (number, above), (under, below) = symbolic_factors(source), symbolic_factors(rest)
+    for factor in list(below):
+        if (at := next((at for at, one in enumerate(above) if str(one) == str(factor)), None)) is not None:
+            del above[at]
+            below.remove(factor)
+    if under < 1 or not above and not below and number % under:
+        if not number and not above:
+            return 0
         raise Refused(f"elements of the shape {tuple(source)} cannot be told to fill one with {tuple(rest)}")
-    number = numbers // under if under else 0
-    return " * ".join([*symbols, str(number)]) if symbols else number
+    shared = math.gcd(number, under)
+    whole, divisor = (math.prod(factors, start=ops.const(one // shared, "int64")) for factors, one in (
+        (above, number), (below, under)))
+    return extent_of(ops.floordiv(whole, divisor))
 
 
 def unsupported(reasons: Mapping[str, list[str]]) -> UnsupportedModel:

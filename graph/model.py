@@ -22,7 +22,7 @@ from .errors import BadGraphInput, TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .node import Parts
 from .profile import Profile, profile_of
-from .program import Program, build_family
+from .program import Program, build_family, check_sizes
 from .reference import bound_inputs, sizes_of
 from .rewrite import specialised
 from .tasks import ModelPlan
@@ -219,6 +219,8 @@ class Model:
 
     def _at(self, sizes: Mapping[str, int]) -> Parts:
         """The graph that runs for these sizes, as far as what runs knows them."""
+        if self._family is None:
+            check_sizes(self._graph, sizes)
         known = sizes if self._family is None else self._family.known(sizes)
         return specialised(self._graph, known) if known else self._graph
 

@@ -25,7 +25,7 @@ from .weights import Weights
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Family", "Program", "build_family"]
+__all__ = ["Family", "Program", "build_family", "check_sizes"]
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,25 @@ class Family:
     def at(self, sizes: Mapping[str, int]) -> Program:
         """What the function does where symbols have these sizes. Raises BadGraphInput (TW0906)."""
         at = self.variants.at(sizes)
-        g = self.variants.whole.graph
-        plan = g if at is None else self.variants.each[at].plan.graph
-        reason = "no bucket has these sizes, and what branches or loops has to know them" if at is None else \
-            unmet(conditions(plan), sizes)
-        if at is None or reason:
-            raise BadGraphInput(f"graph {g.name} takes no such sizes", reason=reason, called=user_source(),
-                                allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),
-                                fix=f"other sizes than {', '.join(f'{name} = {size}' for name, size in sizes.items())}")
         each = self.variants.each
+        if at is None:
+            raise _no_such_sizes(self.variants.whole.graph, sizes,
+                                 "no bucket has these sizes, and what branches or loops has to know them")
+        check_sizes(each[at].plan.graph, sizes)
         return Program(sizes, each[at].plan, self.laid.layouts[at].at(sizes), self.laid.weights[at], self.linked.main,
                        self.linked.parts, str(each[at]) if len(each) > 1 else "")
+
+
+def check_sizes(g: Parts, sizes: Mapping[str, int]) -> None:
+    """Raises BadGraphInput (TW0906) where these sizes do not fit the graph, before it is made for them."""
+    if reason := unmet(conditions(g), sizes):
+        raise _no_such_sizes(g, sizes, reason)
+
+
+def _no_such_sizes(g: Parts, sizes: Mapping[str, int], reason: str) -> BadGraphInput:
+    return BadGraphInput(f"graph {g.name} takes no such sizes", reason=reason, called=user_source(),
+                         allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),
+                         fix=f"other sizes than {', '.join(f'{name} = {size}' for name, size in sizes.items())}")
 
 
 def build_family(

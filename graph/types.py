@@ -26,7 +26,7 @@ from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
 __all__ = ["Extent", "TensorType", "array_dtype", "at_sizes", "attribute_symbols", "extent_of", "extents", "factors", "partly",
-           "resolved", "sized", "symbol", "symbols_of", "tensor_type", "type_of_array"]
+           "resolved", "sized", "symbol", "symbolic_factors", "symbols_of", "tensor_type", "type_of_array"]
 
 Extent = int | str
 """A number from 0 on, or a text over symbols."""
@@ -124,6 +124,12 @@ def extent_of(extent: Any) -> Extent:
 
 def factors(extents_of: Sequence[Extent]) -> tuple[int, Expr | None]:
     """A product of extents as a number times an expression over symbols, None where there are none."""
+    number, rest = symbolic_factors(extents_of)
+    return number, reduce(operator.mul, rest) if rest else None
+
+
+def symbolic_factors(extents_of: Sequence[Extent]) -> tuple[int, list[Expr]]:
+    """A product of extents as a number, and expressions over symbols that it is multiplied by, in order."""
     number, rest = 1, list[Expr]()
     for extent in extents_of:
         open_ones = [_expression(extent)] if isinstance(extent, str) else []
@@ -136,8 +142,7 @@ def factors(extents_of: Sequence[Extent]) -> tuple[int, Expr | None]:
                 number *= one.value
             else:
                 rest.append(one)
-    rest.sort(key=str)
-    return number, reduce(operator.mul, rest) if rest else None
+    return number, sorted(rest, key=str)
 
 
 def attribute_symbols(value: Any) -> set[str]:

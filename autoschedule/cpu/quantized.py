@@ -110,7 +110,7 @@ def pack_dots(group: Group) -> None:
     for head in group.heads:
         s[head].compute_inline()
     stage = s[group.output]
-    panel, _, i, inner = stage.op.axis
-    stage.parallel(panel)
+    *batch, panel, _, i, inner = stage.op.axis
+    stage.parallel(stage.fuse(*batch, panel))
     stage.unroll(i)
     stage.vectorize(inner)

@@ -231,7 +231,7 @@ def _einsum(c: Context) -> str:
 @converts("Hardmax")
 def _hardmax(c: Context) -> str:
     axis = c.axis(-1 if c.opset >= 13 else 1)
-    depth = c.static(0)[axis]
+    depth = c.extent(0, axis)
     return c.emit("one_hot", c.emit("argmax", c[0], axis=axis), c.constant(np.asarray([0, 1]), 0), depth=depth, axis=axis)
 
 

@@ -60,7 +60,7 @@ def _unique(c: Context) -> Sequence[str]:
     axis, shape = c.attribute("axis"), c.static(0)
     at = c.axis() if axis is not None else -1
     keys = c.reshape(c[0], (int(np.prod(shape)),)) if axis is None else _ranks(c, at)
-    if not c.static(keys)[0]:
+    if not c.extent(keys, 0):
         nothing = c.constant(np.zeros(0, np.int64))
         return [keys if axis is None else c[0], nothing, nothing, nothing]
     values, first, inverse, counts, number = c.emit_all("unique", keys, ordered=bool(c.attribute("sorted", 1)))
@@ -90,7 +90,7 @@ def _ranks(c: Context, axis: int) -> str:
 def _suppression(c: Context) -> str:
     """In each iteration, of each batch and class, the box of the highest score that is left; it and those that overlap it go."""
     batch, boxes, _ = c.static(0)
-    classes = c.static(1)[1]
+    classes = c.extent(1, 1)
     most = min(c.numbers(2)[0] if c.has(2) else 0, boxes)
     if most <= 0 or not boxes * batch * classes:
         return c.constant(np.zeros((0, 3), np.int64))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, scaled_extent
+from ..types import Extent
 from .context import Context, converts
 
 __all__ = ["windows_of"]
@@ -23,7 +24,7 @@ def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[
     padding = tuple(c.attribute("pads") or (0,) * 2 * rank)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         totals = [max((-(-size // step) - 1) * step + (taps - 1) * far + 1 - size, 0) for size, taps, step, far in
-                  zip(c.static(value)[2:], kernel, stride, dilation, strict=True)]
+                  zip(c.static(value, slice(2, None)), kernel, stride, dilation, strict=True)]
         low = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
         padding = (*low, *(total - before for total, before in zip(totals, low, strict=True)))
     elif mode == "VALID":
@@ -32,7 +33,7 @@ def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[
 
 
 def _kernel(c: Context, value: str | int = 1) -> tuple[int, ...]:
-    return tuple(c.attribute("kernel_shape") or c.static(value)[2:])
+    return tuple(c.attribute("kernel_shape") or c.static(value, slice(2, None)))
 
 
 @converts("Conv")
@@ -50,7 +51,7 @@ def _conv_transpose(c: Context) -> str:
     wanted = c.attribute("output_shape")
     same = c.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
     if wanted is not None or same:
-        sizes = c.static(0)[2:]
+        sizes = c.static(0, slice(2, None))
         out = wanted[-len(kernel):] if wanted is not None else [
             size * step for size, step in zip(sizes, windows["stride"], strict=True)]
         totals = [step * (size - 1) + extra + (taps - 1) * far + 1 - extent for step, size, extra, taps, far, extent in
@@ -161,7 +162,7 @@ def _group_norm(c: Context) -> str:
     groups = int(c.attribute("num_groups"))
     weights = list(c.inputs[1:])
     if c.opset < 21:  # one for each group
-        channels = c.static(0)[1]
+        channels = c.extent(0, 1)
         each = c.constant(np.repeat(np.arange(groups), channels // groups))
         weights = [c.emit("take", value, each) for value in weights]
     return c.emit("group_norm", c[0], *weights, groups=groups, epsilon=float(c.attribute("epsilon", 1e-5)))
@@ -175,7 +176,7 @@ def _lrn(c: Context) -> str:
 
 @converts("Resize", "Upsample")
 def _resize(c: Context) -> str:
-    shape = c.static(0)
+    shape = c.type(0).shape
     old = c.opset < 11
     axes = [c.within(at, len(shape)) for at in c.attribute("axes") or range(len(shape))]
     where = c.attribute("coordinate_transformation_mode", "half_pixel" if not old else "asymmetric")
@@ -183,11 +184,11 @@ def _resize(c: Context) -> str:
     scales = [1.0] * len(shape)
     sizes = list(shape)
     if not old and c.has(sizes_at):
-        _sizes(c, shape, axes, sizes, scales, c.numbers(sizes_at))
+        _sizes(c, axes, sizes, scales, c.extents(sizes_at))
     else:
         given = list(c.attribute("scales")) if c.opset < 9 else [float(scale) for scale in c.array(scales_at).reshape(-1)]
         for at, scale in zip(axes, given, strict=True):
-            scales[at], sizes[at] = float(scale), int(np.floor(shape[at] * scale))
+            scales[at], sizes[at] = float(scale), scaled_extent(shape[at], float(scale))
     region: tuple[float, ...] = ()
     if where == "tf_crop_and_resize":
         numbers = c.array(1).reshape(-1).tolist()
@@ -202,16 +203,16 @@ def _resize(c: Context) -> str:
         antialias=bool(c.attribute("antialias", 0)), region=region, outside=float(c.attribute("extrapolation_value", 0.0)))
 
 
-def _sizes(
-    c: Context, shape: Sequence[int], axes: Sequence[int], sizes: list[int], scales: list[float], wanted: Sequence[int],
-) -> None:
-    """Sizes as they are asked for, or the nearest ones that keep the proportions."""
+def _sizes(c: Context, axes: Sequence[int], sizes: list[Extent], scales: list[float], wanted: Sequence[Extent]) -> None:
+    """Sizes as they are asked for, or the nearest ones that keep the proportions. Scales between symbols are 0: as sizes say."""
     policy = c.attribute("keep_aspect_ratio_policy", "stretch")
-    ratios = [size / shape[at] for at, size in zip(axes, wanted, strict=True)]
-    if policy == "stretch":
-        chosen = list(zip(axes, wanted, ratios, strict=True))
-    else:
+    if policy != "stretch":
+        ratios = [size / c.extent(0, at) for at, size in zip(axes, c.numbers(3), strict=True)]
         ratio = min(ratios) if policy == "not_larger" else max(ratios)
-        chosen = [(at, int(np.floor(shape[at] * ratio + 0.5)), ratio) for at in axes]
-    for at, size, ratio in chosen:
-        sizes[at], scales[at] = size, ratio
+        for at in axes:
+            sizes[at], scales[at] = int(np.floor(c.extent(0, at) * ratio + 0.5)), ratio
+        return
+    for at, size in zip(axes, wanted, strict=True):
+        before = c.type(0).shape[at]
+        scales[at] = 1.0 if size == before else size / before if isinstance(size, int) and isinstance(before, int) else 0.0
+        sizes[at] = size

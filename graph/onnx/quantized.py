@@ -18,13 +18,14 @@ _WHOLE = ("int8", "uint8", "int16", "uint16", "int32")
 
 def _spread(c: Context, value: str, like: str, axis: int) -> str:
     """A scale or a zero point as it meets the elements: one, one for each index along an axis, or one for each block."""
-    kind, shape = c.type(value), c.static(like)
+    kind, shape = c.type(value), c.type(like).shape
     if len(kind.shape) == 0 or kind.shape == (1,):
         return c.reshape(value, ())
     if len(kind.shape) == 1:
         return c.reshape(value, [kind.shape[0] if at == axis else 1 for at in range(len(shape))])
-    block = int(c.attribute("block_size", 0)) or -(-shape[axis] // int(kind.shape[axis]))
-    each = c.constant(np.minimum(np.arange(shape[axis]) // block, int(kind.shape[axis]) - 1))
+    extent = c.extent(like, axis)
+    block = int(c.attribute("block_size", 0)) or -(-extent // int(kind.shape[axis]))
+    each = c.constant(np.minimum(np.arange(extent) // block, int(kind.shape[axis]) - 1))
     return c.emit("take", value, each, axis=axis)
 
 
@@ -77,7 +78,9 @@ def _moved(c: Context, value: str, zero: str, axis: int) -> str:
 def _products(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
     """Of matrices of bytes, or of batches of them, in int32."""
     left, right = (c[at] if c.has(at) else "" for at in zeros)
-    if c.rank(x) > 1 and c.rank(w) == 2 and (not left or _is_one(c, left)):
+    alike = c.rank(w) == 2 or c.rank(w) == c.rank(x) > 2 and c.type(w).shape[:-2] == c.type(x).shape[:-2] and (
+        not right or _is_one(c, right))
+    if c.rank(x) > 1 and alike and (not left or _is_one(c, left)):
         return c.emit("integer_matmul", c[x], c[w], c.reshape(left, ()) if left else "", _flat(c, right) if right else "")
     return c.emit("matmul", _moved(c, c[x], left, max(c.rank(x) - 2, 0)), _moved(c, c[w], right, c.rank(w) - 1))
 
@@ -98,7 +101,7 @@ def _matmul_integer(c: Context) -> str:
 
 def _convolved(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
     """Of bytes, in int32, channels last."""
-    taps = tuple(c.attribute("kernel_shape") or c.static(w)[2:])
+    taps = tuple(c.attribute("kernel_shape") or c.static(w, slice(2, None)))
     left, right = (c[at] if c.has(at) else "" for at in zeros)
     last = c.emit("transpose", c[x], axes=(0, *range(2, c.rank(x)), 1))
     return c.emit("integer_conv", last, c[w], c.reshape(left, ()) if left else "", _flat(c, right) if right else "",

@@ -56,7 +56,7 @@ def _recurrent(c: Context) -> Sequence[str]:
     x = c.emit("transpose", c[0], axes=(1, 0, 2)) if turned else c[0]
     direction = c.attribute("direction", "forward")
     backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
-    hidden = int(c.attribute("hidden_size", 0)) or int(c.static(2)[-1])
+    hidden = int(c.attribute("hidden_size", 0)) or int(c.extent(2, -1))
     names = list(c.attribute("activations") or _FUNCTIONS[kind] * len(backwards))
     alphas, betas = (list(c.attribute(f"activation_{name}") or []) for name in ("alpha", "beta"))
     functions = [_activation(name, alphas, betas) for name in names]

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Refused, broadcast, open_extent
+from ...ir import ops
+from ...ir.arith.analyzer import simplify
+from ...ir.expr import Expr, IntImm
+from ..conversion import Refused, broadcast, open_extent, product
+from ..types import Extent, extent_of, extents
 from .context import Context, converts
 from .package import dtype_named
 
 __all__ = ["backward"]
 
 _MOST_NUMBERS = 1 << 24
+_LAST = 1 << 30
+"""From here on an end of a slice is that of the dimension."""
 
 
 @converts("Constant")
@@ -32,7 +38,7 @@ def _filled(c: Context) -> str:
 
 @converts("Shape")
 def _shape(c: Context) -> str:
-    return c.shape_value(c.type(0).shape[slice(c.attribute("start", 0), c.attribute("end"))], c[0])
+    return c.shape_value(c[0], slice(c.attribute("start", 0), c.attribute("end")))
 
 
 @converts("Identity")
@@ -42,16 +48,32 @@ def _identity(c: Context) -> str:
 
 @converts("Size")
 def _size(c: Context) -> str:
-    return c.constant(np.asarray(int(np.prod(c.static(0), dtype=object)), np.int64))
+    return c.emit("prod", c.shape_value(c[0]), axes=(0,))
 
 
 @converts("Range")
 def _range(c: Context) -> str:
+    if any(c[at] in c.scope.shapes for at in range(2)):
+        return _range_of_extents(c)
     begin, end, step = (c.array(at).reshape(()) for at in range(3))
     if step == 0 or not (float(end) - float(begin)) / float(step) <= _MOST_NUMBERS:
         raise Refused("it has too many numbers")
     count = max(int(np.ceil((float(end) - float(begin)) / float(step))), 0)
     return c.constant((begin + np.arange(count).astype(begin.dtype) * step).astype(begin.dtype))
+
+
+def _range_of_extents(c: Context) -> str:
+    """From an extent over symbols on, or up to one."""
+    (begin,), (end,), (step,) = c.extents(0), c.extents(1), c.numbers(2)
+    if not step:
+        raise Refused("its step is 0")
+    first, last = extents((begin, end))
+    far = ops.subtract(last, first) if step > 0 else ops.subtract(first, last)
+    count = extent_of((far + (abs(step) - 1)) // abs(step))
+    if step == 1:
+        return c.cast(c.emit("arange", shape=(count,), start=(begin,)), c.type(0).dtype)
+    places = c.emit("multiply", c.emit("arange", shape=(count,)), c.constant(np.int64(step)))
+    return c.cast(c.emit("add", places, c.reshape(c.emit("arange", shape=(1,), start=(begin,)), ())), c.type(0).dtype)
 
 
 @converts("Reshape")
@@ -68,9 +90,9 @@ def _reshape(c: Context) -> str:
 
 @converts("Flatten")
 def _flatten(c: Context) -> str:
-    shape, axis = c.static(0), int(c.attribute("axis", 1))
+    shape, axis = c.type(0).shape, int(c.attribute("axis", 1))
     axis = axis + len(shape) if axis < 0 else axis
-    return c.reshape(c[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
+    return c.reshape(c[0], (product(shape[:axis]), product(shape[axis:])))
 
 
 @converts("Squeeze")
@@ -126,20 +148,39 @@ def _split(c: Context) -> Sequence[str]:
     return c.emit_all("split", c[0], sizes=tuple(sizes), axis=axis)
 
 
+def _is_beyond(end: Extent) -> bool:
+    """Whether this is the end of any dimension."""
+    return isinstance(end, int) and end >= _LAST
+
+
+def _ends(c: Context, at: int) -> list[Extent]:
+    """Where a slice begins, or ends. Those over symbols count from the beginning; whether they may be negative for some sizes is
+    asked when sizes are there. Raises NeedsValue for those that always are."""
+    ends = c.extents(at)
+    from_the_end = any(isinstance(end, Expr) and isinstance(answer := simplify(end <= 0), IntImm) and answer.value
+                       for end in extents(ends))
+    return [*c.numbers(at)] if from_the_end else ends
+
+
 @converts("Slice")
 def _slice(c: Context) -> str:
     if c.opset < 10:
         begins, ends, axes, steps = list(c.attribute("starts")), list(c.attribute("ends")), c.attribute("axes"), None
     else:
-        begins, ends = c.numbers(1), c.numbers(2)
+        begins, ends = (_ends(c, at) for at in (1, 2))
         axes, steps = (c.numbers(at) if c.has(at) else None for at in (3, 4))
     axes = [c.within(at, c.rank(0)) for at in (range(len(begins)) if axes is None else axes)]
     steps = steps or [1] * len(begins)
     shape = c.type(0).shape
     kept = [(low, high, by, at) for low, high, by, at in zip(begins, ends, steps, axes, strict=True)
-            if not (low == 0 and by == 1 and high >= 1 << 30 and not isinstance(shape[at], int))]
-    begins, ends, steps, axes = ([part[at] for part in kept] for at in range(4))
-    return c.emit("slice", c[0], begin=begins, end=ends, step=steps, axes=axes)
+            if not (low == 0 and by == 1 and _is_beyond(high) and not isinstance(shape[at], int))]
+    turned = [at for low, high, by, at in kept if by == -1 and (low == -1 or _is_beyond(low)) and
+              isinstance(high, int) and high <= -_LAST]
+    value = c[0]
+    for at in turned:
+        value = c.emit("flip", value, axis=at)
+    begins, ends, steps, axes = ([part[at] for part in kept if part[3] not in turned] for at in range(4))
+    return c.emit("slice", value, begin=begins, end=ends, step=steps, axes=axes) if axes or not turned else value
 
 
 @converts("Pad")
@@ -205,7 +246,7 @@ def _tensor_scatter(c: Context) -> str:
         places = c.emit("add", places, c.reshape(c[2], (updates[0], *[1] * (rank - 1))))
     mode = c.attribute("mode", "linear")
     if mode == "circular":
-        places = c.emit("floor_mod", places, c.constant(np.asarray(c.static(0)[axis], np.int64)))
+        places = c.emit("floor_mod", places, c.constant(np.asarray(c.extent(0, axis), np.int64)))
     elif mode != "linear":
         raise Refused(f"there is no mode {mode!r}")
     return c.emit("scatter_elements", c[0], c.emit("broadcast_to", places, shape=updates), c[1], axis=axis)

@@ -29,7 +29,7 @@ def _stft(c: Context) -> str:
     if not isinstance(size, int):
         raise Refused("how long the signal is is not known")
     step = int(c.array(1).reshape(-1)[0])
-    length = int(c.array(3).reshape(-1)[0]) if c.has(3) else c.static(2)[0] if c.has(2) else size
+    length = int(c.array(3).reshape(-1)[0]) if c.has(3) else c.extent(2, 0) if c.has(2) else size
     if not 0 < length <= size or step < 1:
         raise Refused(f"there are no frames of {length} every {step}")
     count = (size - length) // step + 1

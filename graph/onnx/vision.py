@@ -50,11 +50,11 @@ def _roi_pool(c: Context) -> str:
 
 @converts("DeformConv")
 def _deform_conv(c: Context) -> str:
-    kernel = tuple(c.attribute("kernel_shape") or c.static(1)[2:])
+    kernel = tuple(c.attribute("kernel_shape") or c.static(1, slice(2, None)))
     mask = [c[4]] if c.has(4) else []
     result = c.emit("deform_conv", c[0], c[2], c[1], *mask, groups=int(c.attribute("group", 1)),
                     offset_groups=int(c.attribute("offset_group", 1)), **windows_of(c, kernel))
-    return c.emit("add", result, c.reshape(c[3], (c.static(3)[0], *[1] * len(kernel)))) if c.has(3) else result
+    return c.emit("add", result, c.reshape(c[3], (c.extent(3, 0), *[1] * len(kernel)))) if c.has(3) else result
 
 
 @converts("Col2Im")

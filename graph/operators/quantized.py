@@ -82,12 +82,15 @@ def _moved(x: Any, zero: Any, channel: int) -> Any:
 
 
 def _numpy_integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
-    return np.matmul(_moved(x, x_zero, 0), _moved(w, w_zero, 1))
+    return np.matmul(_moved(x, x_zero, 0), _moved(w, w_zero, w.ndim - 1))
 
 
 @operator("integer_matmul", _numpy_integer_matmul)
 def _integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
-    """x (..., k) times w (k, n), bytes less their zeros, in int32. x_zero: one number; w_zero: one, or one for each column."""
+    """x (..., k) times w (k, n), or (..., m, k) times (..., k, n), bytes less their zeros, in int32. x_zero: one number; w_zero:
+    one, or one for each column."""
+    if w.ndim > 2:
+        return topi.nn.integer_matmul(x, w, x_zero, w_zero)
     rows = x if x.ndim == 2 else topi.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
     product = topi.nn.integer_matmul(rows, w, x_zero, w_zero)
     return product if x.ndim == 2 else topi.reshape(product, (*x.shape[:-1], w.shape[1]))

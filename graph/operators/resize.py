@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import te
+from ...ir import ops
+from ...ir.expr import IntImm
+from ...te.shape import same_extent
 from ...topi.transform import injective
+from ..types import extents
 from .row import operator
 
 __all__: list[str] = []
@@ -85,8 +89,8 @@ def _table(
 def _tables(shape: Any, sizes: Any, scales: Any, region: Any, how: dict[str, Any]) -> list[tuple[int, Any, Any, Any]]:
     rank = len(shape)
     ends = region or (*[0.0] * rank, *[1.0] * rank)
-    return [(at, *_table(int(shape[at]), sizes[at], scales[at], ends[at], ends[at + rank], how)) for at in range(rank)
-            if sizes[at] != int(shape[at]) or scales[at] != 1 or region]
+    return [(at, *_table(int(shape[at]), sizes[at], scales[at] or sizes[at] / int(shape[at]), ends[at], ends[at + rank], how))
+            for at in range(rank) if sizes[at] != int(shape[at]) or scales[at] not in (0, 1) or region]
 
 
 def _resized(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **how: Any) -> Any:
@@ -112,14 +116,23 @@ def _resize(
            "antialias": antialias}
     kind = x.dtype
     wide = "float64" if str(kind) == "float64" else "float32"
+    sizes, open_axes = extents(sizes), [at for at, one in enumerate(x.shape) if not isinstance(one, IntImm)]
+    open_axes += [at for at, one in enumerate(sizes) if not isinstance(one, int) and at not in open_axes]
+    if open_axes and (region or mode == "cubic" or antialias):
+        raise ValueError(f"a shape with symbols is not resized by mode {mode!r}, antialias {antialias}, {coordinates!r}")
     result = x
-    tables = _tables(x.shape, sizes, scales, region, how)
+    for at in open_axes:
+        if scales[at] != 1 or not same_extent(ops.convert(sizes[at]), x.shape[at]):
+            result = _along_open(result, at, sizes[at], scales[at], how, wide)
+    whole = [1 if at in open_axes else one for at, one in enumerate(x.shape)]
+    tables = _tables(whole, [1 if at in open_axes else one for at, one in enumerate(sizes)], [
+        1 if at in open_axes else one for at, one in enumerate(scales)], region, how)
     for at, places, weights, _ in tables:
         result = _along(result, at, places.astype(np.int32), weights.astype(wide), mode == "nearest", wide)
     if coordinates == "tf_crop_and_resize" and tables:
         result = _with_outside(result, tables, outside)
     if str(result.dtype) == str(kind):
-        return result if tables else te.compute(x.shape, lambda *i: x[i], name="resize", tag="injective")
+        return result if result is not x else te.compute(x.shape, lambda *i: x[i], name="resize", tag="injective")
     if not kind.is_float:
         least, greatest = te.const(kind.least, wide), te.const(kind.greatest, wide)
         return te.compute(result.shape, lambda *i: te.max(te.min(te.nearbyint(result[i]), greatest), least).astype(kind),
@@ -143,6 +156,46 @@ def _along(x: Any, at: int, places: NDArray[Any], weights: NDArray[Any], nearest
         return total
 
     return injective(shape, element, "resize")
+
+
+def _along_open(x: Any, at: int, out: Any, scale: float, how: dict[str, Any], wide: str) -> Any:
+    """Along a dimension of which an extent is a symbol: places are computed where elements are."""
+    size = x.shape[at]
+    last, real, many = size - 1, ops.cast(size, "float64"), ops.cast(ops.convert(out), "float64")
+    by: Any = te.const(scale, "float64") if scale else many / real
+
+    def place(i: Any) -> Any:
+        index = i.astype("float64")
+        if how["coordinates"] == "asymmetric":
+            return index / by
+        if how["coordinates"] == "align_corners":
+            return te.select((by * real).equal(1), te.const(0.0, "float64"), index * (real - 1) / (by * real - 1))
+        middle = (index + 0.5) / by - 0.5
+        if how["coordinates"] == "half_pixel":
+            return middle
+        if how["coordinates"] == "pytorch_half_pixel":
+            return te.select(by * real > 1, middle, te.const(-0.5, "float64"))
+        raise ValueError(f"a shape with symbols has no coordinates {how['coordinates']!r}")
+
+    def inside(i: Any, tap: Any) -> tuple[Any, ...]:
+        return (*i[:at], te.max(te.min(tap.astype("int32"), last), 0), *i[at + 1:])
+
+    def element(*i: Any) -> Any:
+        there = place(i[at])
+        if how["mode"] == "nearest":
+            return x[inside(i, _OPEN_ROUNDINGS[how["rounding"]](there))]
+        low = te.floor(there)
+        far = (there - low).astype(wide)
+        first, second = (x[inside(i, tap)].astype(wide) for tap in (low, low + 1))
+        return first * (1 - far) + second * far
+
+    return injective((*x.shape[:at], out, *x.shape[at + 1:]), element, "resize")
+
+
+_OPEN_ROUNDINGS: dict[str, Callable[[Any], Any]] = {
+    "round_prefer_floor": lambda x: te.ceil(x - 0.5), "round_prefer_ceil": lambda x: te.floor(x + 0.5),
+    "floor": te.floor, "ceil": te.ceil,
+}
 
 
 def _with_outside(x: Any, tables: list[tuple[int, Any, Any, Any]], outside: float) -> Any:

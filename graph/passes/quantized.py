@@ -27,13 +27,15 @@ becomes
 Sums of products of bytes are exact, and what a step of them is worth, s * t, is multiplied once: where a number is quantised
 again at once, by s * t / u, as ONNX's QLinearConv and QLinearMatMul have it. The model as it is written rounds each product and
 each sum in float32: bytes come out one step off where a value lies near a half, and with the bits of those operators. Biases
-that are quantised by s * t are added as whole numbers. Poolings, and what moves elements, are done with bytes.
+that are quantised by s * t are added as whole numbers. Products of two activations, as in attention, are found likewise; means are
+sums of bytes, whose step is divided by their number. Poolings, and what moves elements, are done with bytes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +50,10 @@ _BYTES = ("int8", "uint8")
 _MOVES = ("reshape", "transpose", "slice")
 _SAME = 1e-5
 """How far, relatively, the scale of a bias may be from that of what it is added to: converters compute it in either order."""
+
+
+_MOST_SUMMED = (1 << 31) // 255 - 1
+"""So many bytes less their zero have a sum in int32."""
 
 
 def _visit(r: Rewriter, node: Node) -> str | None:
@@ -74,12 +80,55 @@ def _conv(r: Rewriter, node: Node) -> str | None:
 def _matmul(r: Rewriter, node: Node) -> str | None:
     x, w = (r.maker(name, "dequantize") for name in node.inputs)
     flipped = bool(node.attributes["transpose_b"])
-    if x is None or w is None or node.attributes["transpose_a"] or len(x.types[0].shape) < 2 or len(w.types[0].shape) != 2 \
-            or not _is_plain(r, x) or not _are_weights(r, w, 0 if flipped else 1):
+    if x is None or w is None or node.attributes["transpose_a"] or len(x.types[0].shape) < 2 or not _is_plain(r, x):
         return None
-    weights = r.node("transpose", w.inputs[0], axes=(1, 0)) if flipped else w.inputs[0]
+    rank = len(w.types[0].shape)
+    if not (_are_weights(r, w, 0 if flipped else 1) if rank == 2 else
+            _is_plain(r, w) and w.types[0].shape[:-2] == x.types[0].shape[:-2]):
+        return None
+    weights = r.node("transpose", w.inputs[0], axes=(*range(rank - 2), rank - 1, rank - 2)) if flipped else w.inputs[0]
     sums = r.node("integer_matmul", x.inputs[0], weights, _zero(r, x), _zero(r, w))
     return _scaled(r, sums, _step(r, x, w), node.outputs)
+
+
+def _mean(r: Rewriter, node: Node) -> str | None:
+    """The mean of bytes: their sum in whole numbers, what a step of it is worth divided by their number."""
+    x = r.maker(node.inputs[0], "dequantize")
+    if x is None or not _is_plain(r, x):
+        return None
+    sums, count = _window_sums(r, node, x) if node.operator == "avg_pool" else _whole_sums(r, node, x)
+    if not sums or not 0 < count <= _MOST_SUMMED:
+        return None
+    step = np.asarray(r.known(x.inputs[1]).reshape(()) / np.float32(count), np.float32)
+    if node.operator == "mean":
+        return _scaled(r, sums, step, node.outputs)
+    rank = len(node.types[0].shape)
+    return r.node("transpose", _scaled(r, sums, step), outputs=node.outputs, axes=(0, rank - 1, *range(1, rank - 1)))
+
+
+def _window_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
+    """The sums of windows, channels last, and how many elements each has: a convolution of each channel with ones. Nothing where
+    windows have other numbers of elements."""
+    shape, kernel = x.types[0].shape, cast("tuple[int, ...]", node.attributes["kernel"])
+    padded = any(cast("tuple[int, ...]", node.attributes["padding"]))
+    if not isinstance(shape[1], int) or node.attributes["ceil_mode"] or padded and not node.attributes["count_padding"]:
+        return "", 0
+    rank = len(shape)
+    last = r.node("transpose", x.inputs[0], axes=(0, *range(2, rank), 1))
+    how: dict[str, Any] = {name: node.attributes[name] for name in ("stride", "padding", "dilation")}
+    ones = r.constant(np.ones((shape[1], 1, *kernel), np.int8))
+    return r.node("integer_conv", last, ones, _zero(r, x), groups=shape[1], **how), math.prod(kernel)
+
+
+def _whole_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
+    """The sums along axes, and of how many elements each is. Nothing where that is not known."""
+    shape, axes = x.types[0].shape, cast("tuple[int, ...]", node.attributes["axes"])
+    extents = [shape[axis] for axis in axes]
+    if not all(isinstance(extent, int) for extent in extents):
+        return "", 0
+    wide, zero = r.node("cast", x.inputs[0], dtype="int32"), _zero(r, x)
+    moved = r.node("subtract", wide, r.constant(r.known(zero).astype(np.int32).reshape(()))) if zero else wide
+    return r.node("sum", moved, axes=axes, keepdims=node.attributes["keepdims"]), math.prod(cast("list[int]", extents))
 
 
 def _is_plain(r: Rewriter, node: Node) -> bool:
@@ -148,7 +197,7 @@ def _sums(r: Rewriter, value: str) -> tuple[str, NDArray[Any]] | None:
     if product is None or not r.is_known(product.inputs[1]):
         return None
     whole = r.maker(product.inputs[0], "cast")
-    if whole is None or r.maker(whole.inputs[0], "add", "integer_conv", "integer_matmul") is None \
+    if whole is None or r.maker(whole.inputs[0], "add", "integer_conv", "integer_matmul", "sum") is None \
             or r.type(whole.inputs[0]).dtype != "int32":
         return None
     return whole.inputs[0], r.known(product.inputs[1])
@@ -202,7 +251,8 @@ def _of_bytes(r: Rewriter, node: Node) -> str | None:
 
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
-    "conv": _conv, "matmul": _matmul, "add": _add, "quantize": _quantize, **dict.fromkeys((*_MOVES, "max_pool"), _of_bytes),
+    "conv": _conv, "matmul": _matmul, "avg_pool": _mean, "mean": _mean, "add": _add, "quantize": _quantize,
+    **dict.fromkeys((*_MOVES, "max_pool"), _of_bytes),
 }
 
 

@@ -150,7 +150,7 @@ def _prelu(c: Call) -> str:
 @aten("glu.default")
 def _glu(c: Call) -> str:
     axis = c.axis("dim", -1)
-    half = c.static(c.tensor())[axis] // 2
+    half = c.extent(c.tensor(), axis) // 2
     first, second = c.emit_all("split", c.tensor(), sizes=(half, half), axis=axis)
     return c.emit("multiply", first, c.emit("sigmoid", second))
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...errors import FAULTS, GraphError, TilewrightError, user_source
-from ..conversion import Refused, Scope, unsupported
+from ..conversion import Refused, Scope, product, unsupported
 from ..errors import BadExternalData, NotAModel
 from ..node import Parts
 from ..rewrite import without_dead
@@ -19,7 +19,6 @@ from . import arithmetic, gradients, layers, lookups, losses, makers, movement, 
 from .aliases import Alias, Step, Storage
 from .archive import Archive
 from .call import ROWS, SYNONYMS, VIEWS, Call
-from .movement import product
 from .numbers import number
 from .schema import Exported, Frame, Node, Symbol, TensorMeta, TensorName, Values, exported
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, scaled_extent
 from .call import Call, aten
 from .movement import repeated
 
@@ -55,7 +55,7 @@ def _conv(c: Call) -> str:
 def _named_padding(c: Call, name: object, weight: str, dilation: Sequence[int]) -> tuple[int, ...]:
     if name == "valid":
         return (0,) * 2 * len(dilation)
-    totals = [(taps - 1) * far for taps, far in zip(c.static(weight)[2:], dilation, strict=True)]
+    totals = [(taps - 1) * far for taps, far in zip(c.static(weight, slice(2, None)), dilation, strict=True)]
     low = [total // 2 for total in totals]
     return (*low, *(total - before for total, before in zip(totals, low, strict=True)))
 
@@ -91,7 +91,7 @@ def _adaptive_pool(c: Call) -> str:
     first = c.rank(value) - rank
     if all(each == 1 for each in wanted):
         return c.emit("mean", value, axes=tuple(range(first, first + rank)), keepdims=True)
-    sizes = c.static(value)[first:]
+    sizes = c.static(value, slice(first, None))
     if all(size % each == 0 for size, each in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // each for size, each in zip(sizes, wanted, strict=True))
         whole, single = batched(c, value, rank)
@@ -226,6 +226,15 @@ def _masked_attention(c: Call, parts: tuple[str, str, str], mask: str, scale: fl
     return c.emit("matmul", c.emit("where", seen, c.emit("softmax", scores, axis=-1), c.filled(0, c.dtype)), v)
 
 
+@aten("_weight_norm.default")
+def _weight_norm(c: Call) -> str:
+    """A direction times a length for each index of one dimension."""
+    v, axis = c.tensor("v"), c.axis("dim", 0, of="v")
+    rest = tuple(at for at in range(c.rank(v)) if at != axis)
+    length = c.emit("sqrt", c.emit("sum", c.emit("square", v), axes=rest, keepdims=True))
+    return c.emit("multiply", v, c.emit("divide", c.tensor("g"), length))
+
+
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "bicubic": "cubic", "trilinear": "linear"}
 
 
@@ -235,19 +244,21 @@ _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "bicub
         for overload in ("vec", "default")))
 def _resize(c: Call) -> str:
     value = c.tensor("input" if c.gives("input") else "self")
-    shape = c.static(value)
+    shape = c.type(value).shape
     kind = c.target.partition(".")[0].removeprefix("_").removeprefix("upsample_")
     rank = len(shape) - 2
     factors = [float(each) for each in c.given("scale_factors", None) or ()]
     names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[rank]
     own = [c.known(name, None) for name in names]
-    wanted = c.integers("output_size") or [int(np.floor(size * factor)) for size, factor in zip(shape[2:], factors, strict=True)]
+    wanted = c.extents("output_size") or [scaled_extent(size, factor) for size, factor in zip(shape[2:], factors, strict=True)]
     given = factors or [0.0 if each is None else float(each) for each in own]
-    scales = [factor or size / before for factor, size, before in zip(given, wanted, shape[2:], strict=True)]
+    quotients = [size / before if isinstance(size, int) and isinstance(before, int) else 1.0 if size == before else 0.0
+                 for size, before in zip(wanted, shape[2:], strict=True)]
+    scales = [factor or quotient for factor, quotient in zip(given, quotients, strict=True)]
     aligned, exact = bool(c.known("align_corners", False)), "exact" in kind
     mode = _MODES[kind.removesuffix("_aa").partition("_exact")[0].rstrip("123d")]
     where = "align_corners" if aligned else "asymmetric" if mode == "nearest" and not exact else "half_pixel"
     if aligned:
-        scales = [size / before for size, before in zip(wanted, shape[2:], strict=True)]
+        scales = quotients
     return c.emit("resize", value, sizes=(*shape[:2], *wanted), scales=(1.0, 1.0, *scales), mode=mode, coordinates=where,
                   rounding="floor", antialias=kind.endswith("_aa"), cubic=-0.5 if kind.endswith("_aa") else -0.75)

@@ -7,10 +7,10 @@ from functools import reduce
 
 import numpy as np
 
-from ..conversion import Refused, broadcast
+from ..conversion import Refused, broadcast, product
 from ..types import Extent
 from .call import Call, aten
-from .movement import cut, product
+from .movement import cut
 
 __all__: list[str] = []
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
-from ..conversion import Refused, open_extent
+from ..conversion import Refused, open_extent, product
 from ..types import Extent
 from .call import VIEWS, Call, Row, aten, widest
 from .numbers import extent
@@ -47,7 +46,7 @@ def _reshape(c: Call) -> str:
     shape, source = c.extents(name), c.type(c.tensor()).shape
     if -1 in shape:
         at = shape.index(-1)
-        shape[at] = extent(open_extent(source, [*shape[:at], *shape[at + 1:]]))
+        shape[at] = open_extent(source, [*shape[:at], *shape[at + 1:]])
     c.given("stride", None)
     return c.reshape(c.tensor(), shape)
 
@@ -55,13 +54,6 @@ def _reshape(c: Call) -> str:
 @_view("view_as.default", "reshape_as.default")
 def _reshape_as(c: Call) -> str:
     return c.reshape(c.tensor(), c.type(c.tensor("other")).shape)
-
-
-def product(shape: Sequence[Extent]) -> Extent:
-    """How many elements a shape has."""
-    if all(isinstance(each, int) for each in shape):
-        return prod(int(each) for each in shape)
-    return extent(" * ".join(f"({each})" for each in shape))
 
 
 @_view("flatten.using_ints")
@@ -76,7 +68,7 @@ def _unflatten(c: Call) -> str:
     shape, axis, sizes = c.type(c.tensor()).shape, c.axis(), c.extents("sizes")
     if -1 in sizes:
         at = sizes.index(-1)
-        sizes[at] = extent(open_extent([shape[axis]], [*sizes[:at], *sizes[at + 1:]]))
+        sizes[at] = open_extent([shape[axis]], [*sizes[:at], *sizes[at + 1:]])
     return c.reshape(c.tensor(), (*shape[:axis], *sizes, *shape[axis + 1:]))
 
 
@@ -325,21 +317,24 @@ def repeated(c: Call, value: str, axis: int, count: int) -> str:
 
 @aten("flip.default")
 def _flip(c: Call) -> str:
-    shape, axes = c.static(c.tensor()), tuple(c.within(axis, c.rank(c.tensor())) for axis in c.integers("dims"))
-    return c.emit("slice", c.tensor(), begin=tuple(shape[axis] - 1 for axis in axes), end=tuple(-shape[axis] - 1 for axis in axes),
-                  step=(-1,) * len(axes), axes=axes)
+    value = c.tensor()
+    for axis in c.integers("dims"):
+        value = c.emit("flip", value, axis=c.within(axis, c.rank(value)))
+    return value
 
 
 @aten("roll.default")
 def _roll(c: Call) -> str:
-    shape, value = c.static(c.tensor()), c.tensor()
-    for by, axis in zip(c.integers("shifts"), c.integers("dims"), strict=True):
-        at = c.within(axis, len(shape))
-        far = by % max(shape[at], 1)
+    whole, dims = c.tensor(), c.integers("dims")
+    value = whole if dims else c.reshape(whole, (product(c.type(whole).shape),))
+    for by, axis in zip(c.integers("shifts"), dims or (0,), strict=True):
+        at = c.within(axis, c.rank(value))
+        size = c.type(value).shape[at]
+        far = by % max(size, 1) if isinstance(size, int) else by
         if far:
-            end = shape[at] - far
-            value = c.emit("concat", cut(c, value, at, end, shape[at]), cut(c, value, at, 0, end), axis=at)
-    return value
+            end: Extent = -far if far < 0 else size - far if isinstance(size, int) else extent(f"({size}) - {far}")
+            value = c.emit("concat", cut(c, value, at, end, size), cut(c, value, at, 0, end), axis=at)
+    return c.reshape(value, c.type(whole).shape)
 
 
 @aten("diff.default")

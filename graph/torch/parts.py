@@ -78,8 +78,8 @@ def _diagonal(c: Call) -> str:
 
 def _embedded(c: Call, value: str, offset: int) -> str:
     """A vector as the diagonal of a matrix."""
-    count = c.static(value)[-1]
-    lead, size = c.static(value)[:-1], count + abs(offset)
+    count = c.extent(value, -1)
+    lead, size = c.static(value, slice(-1)), count + abs(offset)
     numbers = np.full(size * size, count, np.int64)
     numbers[_places(size, size, offset)] = np.arange(count)
     padded = c.emit("pad", value, before=(0,) * (len(lead) + 1), after=(*(0,) * len(lead), 1), value=0)
@@ -162,7 +162,7 @@ def _counted(c: Call) -> str:
 def _of_rank(c: Call) -> Sequence[str]:
     """The element that so many others of a row come before, and its place."""
     axis, value = c.axis("dim", -1), c.tensor()
-    count = c.static(value)[axis]
+    count = c.extent(value, axis)
     rank = c.integer("k") if c.target.startswith("kth") else (count - 1) // 2 + 1
     results = [cut(c, one, axis, rank - 1, rank) for one in c.emit_all("topk", value, k=rank, axis=axis, largest=False)]
     if c.known("keepdim", False):

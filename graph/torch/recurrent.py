@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Conversion, Refused
+from ..conversion import Conversion, Refused, product
 from ..recurrent import Layer, gru_cell, lstm_cell, rnn_cell
 from .call import Call, aten
-from .movement import product
 
 __all__: list[str] = []
 
@@ -70,7 +69,7 @@ def _part(c: Call, state: str, at: int) -> str:
 
 def _direction(c: Call, kind: str, x: str, weights: Sequence[str], states: list[str]) -> list[str]:
     """One direction of a layer: what it gives, and its states at last."""
-    hidden, order = c.static(weights[1])[1], _ORDER[kind]
+    hidden, order = c.extent(weights[1], 1), _ORDER[kind]
     steps, batch, width = c.type(x).shape
     places = np.concatenate([np.arange(gate * hidden, (gate + 1) * hidden) for gate in order])
     own = [value if len(order) == 1 else c.emit("take", value, c.constant(places), axis=0) for value in weights]

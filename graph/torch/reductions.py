@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..conversion import Refused
+from ..conversion import Refused, product
 from ..types import Extent
 from .call import Call, Row, aten
-from .movement import cut, product
+from .movement import cut
+from .numbers import extent
 
 __all__: list[str] = []
 
@@ -185,7 +186,7 @@ def _topk(c: Call) -> Sequence[str]:
 @aten("sort.default", "sort.stable", "argsort.default")
 def _sort(c: Call) -> str | Sequence[str]:
     axis = c.axis("dim", -1)
-    count = c.static(c.tensor())[axis]
+    count = c.extent(c.tensor(), axis)
     results = c.emit_all("topk", c.tensor(), k=count, axis=axis, largest=bool(c.known("descending", False)))
     return results[1] if c.target.startswith("arg") else results
 
@@ -199,9 +200,10 @@ def _trilu(c: Call) -> str:
 def _unfold(c: Call) -> str:
     """Windows along an axis, as a last axis."""
     axis, size, step = c.axis("dimension"), c.integer("size"), c.integer("step")
-    extent = c.static(c.tensor())[axis]
-    if not 0 < size <= extent or step < 1:
+    length = c.type(c.tensor()).shape[axis]
+    if size < 1 or step < 1 or isinstance(length, int) and size > length:
         raise Refused("it has no window")
-    count = (extent - size) // step + 1
-    taps = [cut(c, c.tensor(), axis, at, at + (count - 1) * step + 1, step) for at in range(size)]
+    steps = (length - size) // step * step if isinstance(length, int) else f"(({length}) - {size}) // {step} * {step}"
+    ends = [steps + at + 1 if isinstance(steps, int) else extent(f"{steps} + {at + 1}") for at in range(size)]
+    taps = [cut(c, c.tensor(), axis, at, end, step) for at, end in enumerate(ends)]
     return c.emit("stack", *taps, axis=c.rank(c.tensor()))

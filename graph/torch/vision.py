@@ -36,7 +36,7 @@ def _affine_grid(c: Call) -> str:
 
 @aten("torch.ops.torchvision.roi_align.default")
 def _roi_align(c: Call) -> str:
-    rois, count = c.tensor("rois"), c.static(c.tensor("rois"))[0]
+    rois, count = c.tensor("rois"), c.extent(c.tensor("rois"), 0)
     batch, boxes = c.emit_all("split", rois, sizes=(1, 4), axis=1)
     return c.emit("roi_align", c.tensor("input"), boxes, c.cast(c.reshape(batch, (count,)), "int64"), mode="avg",
                   size=(c.integer("pooled_height"), c.integer("pooled_width")), scale=float(c.known("spatial_scale")),
@@ -52,7 +52,7 @@ def _deform_conv(c: Call) -> str:
     result = c.emit("deform_conv", c.tensor("input"), c.tensor("offset"), weight, *mask, padding=(*pads, *pads),
                     stride=(c.integer("stride_h"), c.integer("stride_w")), groups=c.integer("groups"),
                     dilation=(c.integer("dilation_h"), c.integer("dilation_w")), offset_groups=c.integer("offset_groups"))
-    return c.emit("add", result, c.reshape(bias, (c.static(bias)[0], 1, 1)))
+    return c.emit("add", result, c.reshape(bias, (c.extent(bias, 0), 1, 1)))
 
 
 @aten("im2col.default", "col2im.default")
@@ -110,7 +110,7 @@ def _adaptive_greatest(c: Call) -> Sequence[str]:
     first = c.rank(value) - rank
     if all(count == 1 for count in wanted):
         return [c.emit("max", value, axes=tuple(range(first, first + rank)), keepdims=True), ""]
-    sizes = c.static(value)[first:]
+    sizes = c.static(value, slice(first, None))
     if all(size % count == 0 for size, count in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // count for size, count in zip(sizes, wanted, strict=True))
         whole, single = batched(c, value, rank)

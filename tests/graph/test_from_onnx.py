@@ -82,6 +82,57 @@ def test_shapes_are_fixed_or_named() -> None:
         tw.graph.from_onnx(vision(), shapes={"z": (1,)})
 
 
+def test_what_is_computed_of_open_extents_stays_open() -> None:
+    """As exporters write positions, masks of any length, and sizes from them."""
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["s"]), node("Shape", ["x"], ["length"], start=1, end=2),
+        node("Squeeze", ["length", "zero"], ["last"]),
+        node("Range", ["first", "last", "step"], ["places"]), node("Unsqueeze", ["places", "zero"], ["row"]),
+        node("Equal", ["s", "minus"], ["is_open"]), node("Where", ["is_open", "ones", "s"], ["shape"]),
+        node("Expand", ["row", "shape"], ["whole"]), node("Cast", ["whole"], ["floats"], to=TensorProto.FLOAT),
+        node("Slice", ["table", "zero", "length", "zero"], ["part"]), node("Add", ["floats", "part"], ["a"]),
+        node("Slice", ["x", "minus1", "far", "one", "minus1"], ["turned"]), node("Add", ["a", "turned"], ["y"]),
+        node("Flatten", ["x"], ["flat"], axis=0), node("Size", ["x"], ["count"]),
+        node("Cast", ["count"], ["many"], to=TensorProto.FLOAT), node("Div", ["flat", "many"], ["z"]),
+    ]
+    weights = {"zero": [0], "one": [1], "minus1": [-1], "first": np.asarray(0), "step": np.asarray(1), "minus": [-1, -1],
+               "ones": [1, 1], "far": [-(1 << 62)], "table": np.arange(9, dtype="float32")}
+    made = model(nodes, {"x": (("n", "length"), "float32")}, ["y", "z", "length"], weights)
+    g = tw.graph.from_onnx(made)
+    assert isinstance(g, tw.graph.Graph) and g.outputs["z"] == ((1, "length * n"), "float32")
+    m = tw.build(g)
+    for shape in ((2, 5), (1, 9)):
+        x = np.random.default_rng(5).standard_normal(shape).astype("float32")
+        for ours, theirs in zip(m(x), onnx.reference.ReferenceEvaluator(made).run(None, {"x": x}), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(tw.GraphError, match="TW0906"):      # the table has no more rows
+        m(np.zeros((1, 10), "float32"))
+
+
+@pytest.mark.parametrize(("mode", "where"), [
+    ("nearest", "asymmetric"), ("nearest", "half_pixel"), ("linear", "half_pixel"), ("linear", "align_corners"),
+    ("linear", "pytorch_half_pixel")])
+def test_pictures_of_any_size_are_resized(mode: str, where: str) -> None:
+    """By scales, and to the size of another picture."""
+    node = helper.make_node
+    how = {"mode": mode, "coordinate_transformation_mode": where}
+    made = model(
+        [node("Resize", ["x", "", "scales"], ["a"], **how), node("Shape", ["z"], ["s"]),
+         node("Resize", ["x", "", "", "s"], ["b"], **how)],
+        {"x": ((1, 2, "h", "w"), "float32"), "z": ((1, 2, "v", "u"), "float32")}, ["a", "b"],
+        {"scales": np.asarray([1, 1, 2, 0.75], "float32")}, opset=19)
+    g = tw.graph.from_onnx(made)
+    assert isinstance(g, tw.graph.Graph) and g.outputs["a"][0] == (1, 2, "h * 2", "w * 3 // 4")
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(shape).astype("float32") for shape in ((1, 2, 5, 7), (1, 2, 4, 9))]
+    expected = onnx.reference.ReferenceEvaluator(made).run(None, dict(zip("xz", arrays, strict=True)))
+    sizes = tw.build(g)(*arrays), tw.build(g, buckets=[{"h": 1, "v": 1}])(*arrays)
+    for results in sizes:
+        for ours, theirs in zip(results, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
 def test_everything_that_is_not_supported_is_listed_at_once() -> None:
     nodes = [helper.make_node("NonZero", ["x"], ["a"], "where"), helper.make_node("TfIdfVectorizer", ["x"], ["b"], "one"),
              helper.make_node("TfIdfVectorizer", ["x"], ["c"], "two"), helper.make_node("Relu", ["x"], ["y"]),

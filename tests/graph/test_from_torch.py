@@ -117,6 +117,16 @@ def test_slices_end_at_symbols() -> None:
     assert [type(extent) for extent in next(iter(g.outputs.values())).shape] == [int, str, int]
 
 
+class Turned(nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x.flip(0, 1) + x.roll((1, -2), (1, 0)) + x.roll(1, 1), x.reshape(-1, 3, 2).sum(2)
+
+
+def test_what_turns_along_open_extents() -> None:
+    x = torch.randn(5, 6)
+    agrees(Turned(), x, dynamic=({0: torch.export.Dim("n", min=3)},), others=[(x[:3],)], build=True)
+
+
 class Decoder(nn.Module):  # type: ignore[misc]
     """A layer as in Llama: RMS norm, rotary embedding, grouped queries, SwiGLU."""
 

@@ -69,6 +69,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
      [normal(3, 5), normal(3)]),
     (lambda a: (*torch.aminmax(a, dim=1), torch.count_nonzero(a > 0, 1), *torch.median(a, 1), torch.linalg.det(a[:, :4])),
      [normal(4, 4, 5).transpose(1, 2)[..., :4].contiguous()]),
+    (lambda v, g: torch._weight_norm(v, g, 2), [normal(4, 3, 5), normal(1, 1, 5)]),
     (lambda a, b: (torch.cdist(a, b), F.pairwise_distance(a[:, :3], b), torch.linalg.cross(a[:, :3], b)),
      [normal(2, 4, 3), normal(2, 3, 3)]),
 ]

@@ -176,6 +176,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
                         np.asarray(100, "uint8")], {}),
     ("integer_matmul", [integers(5, 8, below=127, dtype="int8"), integers(8, 3, below=255, dtype="uint8"), np.asarray(0, "int8"),
                         np.asarray([3, 128, 255], "uint8")], {}),
+    ("integer_matmul", [integers(2, 3, 5, 7, below=255, dtype="uint8"), integers(2, 3, 7, 17, below=255, dtype="uint8"),
+                        np.asarray(9, "uint8"), np.asarray(200, "uint8")], {}),
     ("integer_conv", [integers(1, 6, 7, 3, below=255, dtype="uint8"), integers(17, 3, 3, 2, below=128, dtype="int8"),
                       np.asarray(100, "uint8")], {"stride": (2, 1), "padding": (1, 0, 2, 1), "dilation": (1, 2)}),
     ("integer_conv", [integers(2, 9, 4, below=127, dtype="int8"), integers(6, 2, 3, below=128, dtype="int8")],

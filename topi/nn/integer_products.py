@@ -41,25 +41,28 @@ _Element = tuple[Expr, list[Expr]]
 
 
 def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None) -> Tensor:
-    """x (m, k) times w (k, n), both int8 or uint8, in int32, which wraps: (m, n).
+    """x (..., m, k) times w (..., k, n), both int8 or uint8, in int32, which wraps: (..., m, n). What stands before the matrices is
+    the same in both.
 
     x_zero: what x has for 0, a tensor of x's dtype without dimensions; w_zero: likewise, or one for each column. Raises
     BadQuantised (TW0198).
     """
     _check_bytes("topi.nn.integer_matmul", x, w)
-    if x.ndim != 2 or w.ndim != 2 or not same_extent(x.shape[1], w.shape[0]):
+    fits = x.ndim == w.ndim >= 2 and same_extent(x.shape[-1], w.shape[-2]) and all(map(same_extent, x.shape[:-2], w.shape[:-2]))
+    if not fits:
         raise _bad(f"topi.nn.integer_matmul cannot multiply {tensor_text(x)} and {tensor_text(w)}", x,
-                   "matrices (m, k) and (k, n) are asked for", "topi.transpose and topi.reshape give them that shape")
-    (m, depth), outs = x.shape, w.shape[1]
+                   "matrices (m, k) and (k, n) are asked for, or as many of both",
+                   "topi.transpose and topi.reshape give them that shape")
+    depth, outs = x.shape[-1], w.shape[-1]
     even = ceildiv(depth, PAIR) * PAIR
 
     def inside(k: Expr) -> list[Expr]:
         return [] if divides(depth, PAIR) else [k < depth]
 
-    taken = _taken((m, even), lambda at: (x[at], inside(at[1])), x_zero)
-    packed = _packed(outs, even, lambda n, k: (w[k, n], inside(k)), w, w_zero)
+    taken = _taken((*x.shape[:-1], even), lambda at: (x[tuple(at)], inside(at[-1])), x_zero)
+    packed = _packed(outs, even, lambda b, n, k: (w[(*b, k, n)], inside(k)), w, w_zero, w.shape[:-2])
     k = te.reduce_axis((0, even), name="k")
-    return _dots((m,), outs, packed, lambda at: taken[(*at, k)], k, [k])
+    return _dots(x.shape[:-1], outs, packed, lambda at: taken[(*at, k)], k, [k])
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def integer_conv(
         return _grouped(taken, w, w_zero, outer, groups, windows)
     c = te.reduce_axis((0, even), name="rc")
 
-    def weight(o: Expr, k: Expr) -> _Element:
+    def weight(_: Sequence[Expr], o: Expr, k: Expr) -> _Element:
         channel = te.indexmod(k, even)
         return w[(o, channel, *windows.tap(te.indexdiv(k, even)))], [channel < channels] if missing else []
 
@@ -168,19 +171,23 @@ def _taken(shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element]
     return taken
 
 
-def _packed(outs: Any, depth: Any, element: Callable[[Expr, Expr], _Element], w: Tensor, zero: Tensor | None) -> Tensor:
-    """w in panels. element: the weight of a column at a term of its sum."""
+def _packed(
+    outs: Any, depth: Any, element: Callable[[Sequence[Expr], Expr, Expr], _Element], w: Tensor, zero: Tensor | None,
+    batch: Sequence[Any] = (),
+) -> Tensor:
+    """w in panels, for each of a batch. element: the weight of one of these, of a column, at a term of its sum."""
     kind = "int8" if zero is None and w.dtype == "int8" else "int16"
 
-    def value(p: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
+    def value(*at: Expr) -> Expr:
+        *b, p, q, i, t = at
         n = p * PANEL + i
-        inner, inside = element(n, q * PAIR + t)
+        inner, inside = element(b, n, q * PAIR + t)
         moved = _less_zero(inner, zero, n, kind)
         inside = [*inside, *([] if divides(outs, PANEL) else [n < outs])]
         return te.if_then_else(te.all(*inside), moved, te.const(0, kind)) if inside else moved
 
-    packed: Tensor = te.compute((ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR), value, name=f"{w.name}.packed",
-                                tag="pack_dots")
+    packed: Tensor = te.compute((*batch, ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR), value,
+                                name=f"{w.name}.packed", tag="pack_dots")
     return packed
 
 
@@ -195,12 +202,15 @@ def _less_zero(weight: Expr, zero: Tensor | None, channel: Expr, kind: str) -> E
 
 def _dots(outer: tuple[Any, ...], outs: Any, packed: Tensor, term: Callable[[Sequence[Expr]], Expr], number: Expr,
           summed: list[IterVar]) -> Tensor:
-    """term: what is multiplied at a place of the result; number: which term of the sum it is."""
+    """term: what is multiplied at a place of the result; number: which term of the sum it is. Where weights are of a batch, so are
+    the first dimensions of the result."""
+    batch = packed.ndim - 4
+
     def element(*at: Expr) -> Expr:
-        weight = packed[at[-2], te.indexdiv(number, PAIR), at[-1], te.indexmod(number, PAIR)]
+        weight = packed[(*at[:batch], at[-2], te.indexdiv(number, PAIR), at[-1], te.indexmod(number, PAIR))]
         return te.sum(term(at[:-2]).astype("int32") * weight.astype("int32"), axis=summed)
 
-    sums = te.compute((*outer, packed.shape[0], PANEL), element, name="integer_dots.sums", tag="integer_dots.sums")
+    sums = te.compute((*outer, packed.shape[batch], PANEL), element, name="integer_dots.sums", tag="integer_dots.sums")
 
     def result(*at: Expr) -> Expr:
         return sums[(*at[:-1], at[-1] // PANEL, at[-1] % PANEL)]

@@ -68,6 +68,45 @@ def test_bytes_are_those_of_the_operators_or_one_step_off_the_floats() -> None:
     assert np.abs(whole - floats).max() / np.float32(0.2) < 1.001
 
 
+@pytest.mark.parametrize(("operator", "how"), [
+    ("avg_pool", {"kernel": (3, 2), "stride": (2, 1)}),
+    ("avg_pool", {"kernel": (2, 2), "padding": (1, 0, 0, 1), "count_padding": True}),
+    ("mean", {"axes": (2, 3), "keepdims": True}), ("mean", {"axes": (1,)}),
+])
+def test_means_of_bytes_are_sums_of_them(operator: str, how: dict[str, Any]) -> None:
+    b = Model()
+    x = b.bytes_of(b.input("x", (2, 3, 7, 5)), 0.02, 113)
+    b.output("y", b.bytes_of(b.node("relu", b.node(operator, x, **how)), 0.011, 7))
+    g = b.graph()
+    operators = [node.operator for node in g.transform("quantized", "dead").nodes]
+    assert operator not in operators and "requantize" in operators
+    x = RNG.standard_normal((2, 3, 7, 5)).astype("float32")
+    (floats,), (whole,) = g.run(x), g.transform("quantized").run(x)
+    assert np.array_equal(tw.build(g)(x), whole)
+    assert np.abs(whole - floats).max() / np.float32(0.011) < 1.001
+
+
+def test_windows_of_several_sizes_stay_floats() -> None:
+    b = Model()
+    b.output("y", b.node("avg_pool", b.bytes_of(b.input("x", (1, 2, 5, 5)), 0.1, 3), kernel=(2, 2), padding=(1, 1, 1, 1)))
+    assert "avg_pool" in str(b.graph().transform("quantized"))
+
+
+def test_products_of_attention_are_done_in_whole_numbers() -> None:
+    b = Model()
+    q, k, v = (b.bytes_of(b.input(name, (2, 3, 5, 7)), 0.02, 120) for name in "qkv")
+    scores = b.bytes_of(b.node("matmul", q, k, transpose_b=True), 0.1, 128)
+    weights = b.bytes_of(b.node("softmax", b.node("multiply", scores, b.known(0.4, "float32")), axis=-1), 1 / 255, 0)
+    b.output("y", b.bytes_of(b.node("matmul", weights, v), 0.02, 131))
+    g = b.graph()
+    operators = [node.operator for node in g.transform().nodes]
+    assert "matmul" not in operators and "attention" not in operators
+    arrays = [RNG.standard_normal((2, 3, 5, 7)).astype("float32") for _ in range(3)]
+    (floats,), (whole,) = g.run(*arrays), g.transform("quantized").run(*arrays)
+    assert np.abs(tw.build(g)(*arrays) - whole).max() / np.float32(0.02) < 1.001
+    assert np.abs(whole - floats).max() / np.float32(0.02) < 1.001
+
+
 @pytest.mark.parametrize("spoiled", ["a scale that comes as an input", "weights of floats", "another scale at each row"])
 def test_what_is_no_product_of_bytes_by_known_scales_stays(spoiled: str) -> None:
     b = Model()

@@ -25,6 +25,16 @@ def test_a_product_is_exact_at_the_ends_of_the_range() -> None:
     np.testing.assert_array_equal(found, x.astype("int32") @ (w.astype("int32") - zeros))
 
 
+def test_products_of_a_batch_are_exact() -> None:
+    x, w = drawn(2, (2, 3, 5, 67), (2, 3, 67, 17))
+    zero = np.asarray(100, "uint8")
+    args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w, zero), "xwz", strict=True)]
+    found = np.zeros((2, 3, 5, 17), "int32")
+    kernel = tw.build([*args, topi.nn.integer_matmul(*args)])
+    kernel(x, w, zero, found)
+    np.testing.assert_array_equal(found, (x.astype("int32") - 100) @ w.astype("int32"))
+
+
 def test_a_convolution_of_any_form_is_exact() -> None:
     x, w = drawn(1, (2, 7, 6, 5), (18, 5, 3, 2))
     zero = np.asarray(100, "uint8")
