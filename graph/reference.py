@@ -12,7 +12,7 @@ from ..errors import user_source
 from .errors import BadGraphInput
 from .node import Node, Parts
 from .operators import row_of
-from .types import array_dtype, resolved, sized, symbols_of
+from .types import Extent, array_dtype, resolved, sized, symbols_of
 
 __all__ = ["bound_inputs", "run", "run_node", "sizes_of"]
 
@@ -119,13 +119,22 @@ def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
 
 def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     """What the inputs say of the symbols. Raises BadGraphInput (TW0906) where one is not told."""
-    sizes = {str(extent): size for name, kind in g.inputs.items()
-             for extent, size in zip(kind.shape, values[name].shape, strict=True)
-             if isinstance(extent, str) and symbols_of([extent]) == {extent}}
-    untold = [symbol for symbol in g.symbols if symbol not in sizes]
-    if untold:
-        raise _bad(g, f"no extent of an input is {', '.join(untold)} alone")
+    pairs = [(extent, size) for name, kind in g.inputs.items() for extent, size in zip(kind.shape, values[name].shape, strict=True)
+             if isinstance(extent, str)]
+    sizes = {extent: size for extent, size in pairs if symbols_of([extent]) == {extent}}
+    for symbol in [name for name in g.symbols if name not in sizes]:
+        telling = ((extent, size) for extent, size in pairs if symbols_of([extent]) - sizes.keys() == {symbol})
+        told = next((told for extent, size in telling if (told := _solved(extent, symbol, size, sizes)) is not None), None)
+        if told is None:
+            raise _bad(g, f"no extent of an input tells {symbol}")
+        sizes[symbol] = told
     return sizes
+
+
+def _solved(extent: Extent, symbol: str, size: int, sizes: Mapping[str, int]) -> int | None:
+    """What a symbol is where an extent, a multiple of it and something besides, has this size; the size may be no such one."""
+    first, second = (resolved(extent, {**sizes, symbol: number}) for number in (1, 2))
+    return max(1 + (size - first) // (second - first), 0) if second > first else None
 
 
 def _bad(g: Parts, reason: str) -> BadGraphInput:

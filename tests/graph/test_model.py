@@ -174,3 +174,15 @@ def test_differences_are_relative_to_the_greatest_magnitude(ours: list[float], t
 def test_other_targets_are_refused() -> None:
     with pytest.raises(tw.GraphError, match="TW0908: graph blocks cannot be built for 'c'"):
         tw.build(blocks(1), target="c")
+
+
+def test_extents_that_are_multiples_tell_their_symbols() -> None:
+    b = Builder("halved")
+    b.output("z", b.node("reshape", b.input("x", ("n", "h * 8")), shape=("n", "h", 8)))
+    b.output("u", b.node("relu", b.input("y", ("n + k * 2",))))
+    g = b.graph()
+    assert tw.build(g)(np.ones((2, 24), "float32"), np.ones(12, "float32"))[0].shape == (2, 3, 8)
+    assert g.run(np.ones((2, 8), "float32"), np.ones(8, "float32"))[0].shape == (2, 1, 8)
+    for wrong in ((2, 25), (2, 12)):
+        with pytest.raises(tw.GraphError, match=r"TW0906: .*\n  x is float32\[n, h \* 8\], and got the shape"):
+            g.run(np.ones(wrong, "float32"), np.ones(12, "float32"))
