@@ -31,6 +31,7 @@ from ..estimate import Estimate
 from ..loops import fused
 from ..operations import size_of
 from ..plan import Candidate
+from .hopper import on_warpgroups
 from .tensor_cores import on_tensor_cores
 from .threads import LAUNCH, WARP, blocks_at_once, lanes_of, reason_of, slowest
 
@@ -82,7 +83,7 @@ def product(group: Group) -> bool:
     the anchor is no sum of products."""
     if group.parts:
         return False
-    candidates = on_tensor_cores(group)
+    candidates = [*on_warpgroups(group), *on_tensor_cores(group)]
     found = contraction_of(group.anchor)
     if found is not None:
         gpu, bits = gpu_of(group.target), group.anchor.output(0).dtype.bits

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, gcd, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import te
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import Cast, Expr, IterVar
+from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ..contractions import Contraction, contraction_of, in_matrices
 from ..estimate import Estimate
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["on_tensor_cores"]
+__all__ = ["BARRIER", "SUMS", "BlockTile", "converted", "elements_at_once", "is_theirs", "on_tensor_cores", "reason_in_matrices",
+           "shared_by_all", "stored_by_blocks"]
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """By the dtype that is multiplied, that of the sums."""
@@ -52,6 +53,17 @@ OTHER_REGISTERS = 48
 """Of a thread, beside its results and its fragments."""
 BARRIER = 40
 """Cycles of a wait, and of the barrier behind it."""
+
+
+class BlockTile(Protocol):
+    """The part of a result that a block computes, and its threads along x, y and z."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def threads(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,10 @@ class Tile:
     def columns(self) -> int:
         return self.own[1] * self.warps[1]
 
+    @property
+    def threads(self) -> tuple[int, ...]:
+        return WARP, self.warps[1], self.warps[0]
+
     def __str__(self) -> str:
         return (f"tensor cores, tiles of {self.rows} x {self.columns} x {self.depth}, {self.warps[0]} x {self.warps[1]} warps of "
                 f"{self.own[0]} x {self.own[1]}, {self.stages} stages")
@@ -79,24 +95,34 @@ class Tile:
 
 def on_tensor_cores(group: Group) -> list[Candidate]:
     """The ways to compute a group's product on tensor cores, the quickest first; none where its dtypes are not theirs."""
-    found = contraction_of(group.anchor, _converted)
-    if found is None or group.parts or not _is_theirs(group, found):
+    found = contraction_of(group.anchor, converted)
+    if found is None or group.parts or not is_theirs(group, found):
         return []
     gpu, size = gpu_of(group.target), found.a.dtype.bytes
     ways = sorted(((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds)
-    turned = [f"{source(load).name} by 1 byte: no instruction turns bytes" for load in (found.a, found.b)
-              if size == 1 and not found.is_along(load)]
-    reason = "; ".join([*turned, *filter(None, [reason_of(found, group.output.output(0).dtype)])])
+    reason = reason_in_matrices(group, found)
     return [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
 
 
-def _is_theirs(group: Group, found: Contraction) -> bool:
+def reason_in_matrices(group: Group, found: Contraction) -> str:
+    """Why less than 16 bytes are moved at once; empty where they are not."""
+    turned = [f"{source(load).name} by 1 byte: no instruction turns bytes" for load in (found.a, found.b)
+              if load.dtype.bytes == 1 and not found.is_along(load)]
+    return "; ".join([*turned, *filter(None, [reason_of(found, group.output.output(0).dtype)])])
+
+
+def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
+    """How many elements of a matrix a thread may copy at once; bytes that are turned come one by one."""
+    return gcd(lanes_of(load.dtype), found.neighbours(load)) if load.dtype.bytes > 1 or found.is_along(load) else 1
+
+
+def is_theirs(group: Group, found: Contraction) -> bool:
     """Whether both factors are elements of one dtype, each converted to that of the sums."""
     dtype = str(found.a.dtype)
     return str(found.b.dtype) == dtype and SUMS.get(dtype) == str(group.anchor.output(0).dtype)
 
 
-def _converted(factor: Expr) -> Expr:
+def converted(factor: Expr) -> Expr:
     """What is converted once."""
     return factor.value if isinstance(factor, Cast) else factor
 
@@ -159,7 +185,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     sums = s[s.cache_write(whole, "mma_c")]
     fragments = [s[s.cache_read(each, scope, [sums])] for each, scope in (
         (a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))]
-    at = _stored(group, found, tile)
+    at = stored_by_blocks(group, found, tile)
     warp = _staged(s[whole], at, tile, SUMS[dtype])
     outer, inner = _summed(sums, (s[whole], warp), tile, size, layouts, dtype)
     for stage, layout, load in zip(fragments, layouts, ("cuda.mma_load_a", "cuda.mma_load_b"), strict=True):
@@ -169,11 +195,10 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         arguments = ("shared", *shape, layout, dtype) if "m" in layout else (layout, "shared", *shape, dtype)
         _tiled(stage, shape, [load, *arguments])
     for tensor, load in ((a, found.a), (b, found.b)):
-        together = gcd(lanes_of(load.dtype), found.neighbours(load)) if size > 1 or found.is_along(load) else 1
-        _fetched(s[tensor], (sums, outer), tile, together)
+        _fetched(s[tensor], (sums, outer), tile, elements_at_once(found, load))
 
 
-def _stored(group: Group, found: Contraction, tile: Tile) -> tuple[Stage, IterVar]:
+def stored_by_blocks(group: Group, found: Contraction, tile: BlockTile) -> tuple[Stage, IterVar]:
     """The loops of what is stored; returns the stage and the loop of a block."""
     anchor, stage = group.anchor, group.s[group.output]
     axes = list(stage.op.axis)
@@ -187,7 +212,7 @@ def _stored(group: Group, found: Contraction, tile: Tile) -> tuple[Stage, IterVa
         stage.bind(fused(stage, outer), thread_axis("blockIdx.z"))
     for axis, name in zip(blocks, "yx", strict=True):
         stage.bind(axis, thread_axis(f"blockIdx.{name}"))
-    _shared_by_all(stage, (inners[0], inners[1]), tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
+    shared_by_all(stage, (inners[0], inners[1]), tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
     return stage, blocks[1]
 
 
@@ -242,18 +267,18 @@ def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int)
     stage.storage_align(row, 2 * lanes, lanes)
     whole = column.name == "k" or (tile.rows if column.name == "i" else tile.columns) * dtype.bytes >= LINE
     outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
-    _shared_by_all(stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (8, 1))
+    shared_by_all(stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (8, 1))
     stage.pipeline(tile.stages)
 
 
-def _shared_by_all(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, lanes: int, near: tuple[int, int]) -> None:
+def shared_by_all(stage: Stage, axes: tuple[IterVar, IterVar], tile: BlockTile, lanes: int, near: tuple[int, int]) -> None:
     """The iterations of a loop over rows and one over columns by all threads of a block, `lanes` neighbours by each. near: rows,
     and places in each, that threads beside each other take where a row is shorter than all banks: of these none meets another."""
     rows, columns = axes
     columns, vector = stage.split(columns, factor=lanes)
     stage.vectorize(vector)
     rest = stage.fuse(rows, columns) if near == (1, 1) else _by_rows(stage, rows, columns, near)
-    for count, name in ((WARP, "x"), (tile.warps[1], "y"), (tile.warps[0], "z")):
+    for count, name in zip(tile.threads, "xyz", strict=False):
         rest, thread = stage.split(rest, factor=count)
         stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
 

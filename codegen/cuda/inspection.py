@@ -128,6 +128,8 @@ INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 _ARITHMETIC = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "HFMA2", "HADD2", "HMUL2", "HMMA", "IMMA", "BMMA", "DMMA", "HGMMA",
                "IGMMA", "QGMMA", "UTCHMMA", "IDP", "IDP4A", "FMNMX", "MUFU")
+_WARPGROUP = ("HGMMA", "IGMMA", "QGMMA")
+"""Of which one does the work of thousands."""
 _MEMORY = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "LD", "ST", "RED", "ATOM", "ATOMS", "ATOMG")
 
 
@@ -146,7 +148,8 @@ def main_loop(sass: str, kernel: str) -> Mapping[str, int]:
              if name.startswith("BRA") and (target := _TARGET.search(operands)) and labels.get(target[1], at + 1) < at]
     innermost = [loop for loop in loops if not any(_is_within(other, loop) for other in loops)]
     counts = [Counter(_class(codes[at][0]) for at in loop) for loop in innermost or [range(len(codes))]]
-    chosen = max(counts, key=lambda count: (sum(count[name] for name in _ARITHMETIC), count.total()))
+    chosen = max(counts, key=lambda count: (
+        sum(count[name] for name in _WARPGROUP), sum(count[name] for name in _ARITHMETIC), count.total()))
     return dict(chosen.most_common())
 
 

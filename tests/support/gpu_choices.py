@@ -30,19 +30,19 @@ def inputs_of(output: Any) -> list[Any]:
 
 def differs(
     output: Any, rng: np.random.Generator, choose: Callable[[Sequence[Candidate]], int] | None = None, exact: bool = False,
-    bits: bool = True, tolerance: float = 1e-5,
+    bits: bool = True, tolerance: float = 1e-5, target: str = "cuda -emulate",
 ) -> str:
     """How a chosen schedule computes anything else than the unscheduled program: not the same bits where it is exact, else not
     within `tolerance`, relative to the largest. choose: takes one of a rule's candidates. bits: False for functions of mathematics,
     whose last bits a GPU's library has otherwise."""
     inputs = inputs_of(output)
     chooser = {} if choose is None else {"chooser": lambda _, ways: choose(ways)}
-    s = schedule([output], "cuda -emulate", exact=exact, **chooser)
+    s = schedule([output], target, exact=exact, **chooser)
     arrays = [_values(tensor, rng) for tensor in inputs]
     results = []
-    for each, target in ((s, "cuda -emulate"), (te.create_schedule(output.op), "llvm")):
+    for each, where in ((s, target), (te.create_schedule(output.op), "llvm")):
         result = np.full([int(extent) for extent in output.shape], 77, numpy_dtype(output.dtype))
-        tw.build(each, [*inputs, output], target=target)(*arrays, result)
+        tw.build(each, [*inputs, output], target=where)(*arrays, result)
         results.append(result)
     ours, expected = results
     if s.is_exact and bits:

@@ -17,6 +17,8 @@ from tilewright.autoschedule.scheduler import schedule
 from tilewright.codegen.gpus import GPUS
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+KINDS = {"tensor cores": "cuda -emulate", "warpgroups": "cuda -emulate -arch=sm_90a"}
+"""What ways are called, and where they are tried."""
 
 
 def product(
@@ -52,9 +54,9 @@ def convolution(rng: np.random.Generator) -> Any:
     return te.compute((2, filters, extent, extent), lambda *at: te.max(sums[at], 0.0).astype("float16"), name="relu")
 
 
-def some_tensor_way(rng: np.random.Generator) -> Callable[[Sequence[Candidate]], int]:
+def some_tensor_way(rng: np.random.Generator, kind: str = "tensor cores") -> Callable[[Sequence[Candidate]], int]:
     def choose(ways: Sequence[Candidate]) -> int:
-        own = [at for at, way in enumerate(ways) if way.description.startswith("tensor cores")]
+        own = [at for at, way in enumerate(ways) if way.description.startswith(kind)]
         return int(rng.choice(own)) if own else 0
 
     return choose
@@ -67,13 +69,15 @@ def test_drawn_products_are_right_in_every_way_that_there_is(at: int) -> None:
     terms, dtype = int(rng.choice([9, 16, 32, 63, 65, 128, 200])), str(rng.choice(list(SUMS)))
     turned = bool(rng.integers(2)), bool(rng.integers(2))
     output = product(rows, columns, terms, dtype, turned, int(rng.choice([0, 0, 2])))
-    assert gpu_choices.differs(output, rng, some_tensor_way(rng)) == ""
+    kind, target = list(KINDS.items())[at % 2]
+    assert gpu_choices.differs(output, rng, some_tensor_way(rng, kind), target=target) == ""
 
 
 @pytest.mark.parametrize("at", range(drawn.count(1, 100)))
 def test_drawn_convolutions_are_right(at: int) -> None:
     rng = drawn.rng("convolutions on tensor cores", at)
-    assert gpu_choices.differs(convolution(rng), rng, some_tensor_way(rng), tolerance=2e-3) == ""
+    kind, target = rng.choice(list(KINDS.items()))
+    assert gpu_choices.differs(convolution(rng), rng, some_tensor_way(rng, kind), tolerance=2e-3, target=target) == ""
 
 
 def test_sums_of_integers_are_exact_and_those_of_floats_are_not_taken_where_exact_ones_are_asked_for() -> None:
@@ -99,6 +103,17 @@ def test_machine_code_has_the_instructions_and_nothing_else_that_costs(dtype: st
     assert kernel.kernels[0].dynamic_shared_bytes <= GPUS[arch].block_shared
 
 
+@pytest.mark.parametrize("dtype", drawn.part(list(SUMS), 1))
+def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: str) -> None:
+    output = product(1024, 1024, 1024, dtype, (False, dtype == "int8"))
+    s = tw.autoschedule.schedule([output], "cuda -arch=sm_90a")
+    assert s.plan[0].description.startswith("warpgroups")
+    kernel = tw.build(s, [*gpu_choices.inputs_of(output), output], target="cuda -arch=sm_90a")
+    launch, code = kernel.kernels[0], kernel.source("sass")
+    assert launch.instructions["IGMMA" if dtype == "int8" else "HGMMA"] >= 4 and launch.instructions["LDGSTS.128"] >= 4
+    assert not re.search(r"\b(LDL|STL|LDG|LDSM|F2F|HADD|I2F|F2I)\b", code) and launch.spilled_bytes == 0
+
+
 def test_rows_in_shared_memory_meet_no_bank_twice() -> None:
     """Eight rows of 16 bytes are what ldmatrix reads at once; they lie in different banks where their distance in these is odd."""
     output = product(128, 128, 128)
@@ -115,7 +130,8 @@ def test_rows_in_shared_memory_meet_no_bank_twice() -> None:
 def test_the_estimate_is_near_what_the_best_libraries_take() -> None:
     """137 billion operations take cuBLAS about 0.5 ms on A100 (312 TFLOP/s at most), and 0.2 to 0.35 ms on H100 by either kind of
     instruction."""
-    for arch, least, most in (("sm_80", 0.44e-3, 0.8e-3), ("sm_90", 0.2e-3, 0.5e-3)):
+    for arch, kind, least, most in (("sm_80", "tensor cores", 0.44e-3, 0.8e-3), ("sm_90", "tensor cores", 0.2e-3, 0.5e-3),
+                                    ("sm_90a", "warpgroups", 0.15e-3, 0.45e-3)):
         decision = tw.autoschedule.schedule([product(4096, 4096, 4096)], f"cuda -arch={arch}").plan[0]
-        assert decision.description.startswith("tensor cores") and decision.seconds is not None
+        assert decision.description.startswith(kind) and decision.seconds is not None
         assert least <= decision.seconds <= most

@@ -1,0 +1,170 @@
+"""Products by warpgroups (sm_90a): tiles on their way to swizzled shared memory, which four warps together multiply from there.
+
+    C[i, j] = sum over k of A[i, k] * B[k, j]      float16 or bfloat16 added up in float32, int8 in int32
+
+    A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
+    for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 128
+      for k.outer:                                        # pipeline(4): three iterations ahead
+        A.matrix[128, 64], B.matrix[64, 128]              # swizzled: no bank twice, by rows or by columns
+        for threadIdx.y: four warps of 64 x 128
+          sums[64 x 128] += A.matrix * B.matrix           # wgmma, of which no operand goes through registers
+      C.matrix = sums                                     # in shared memory, of which whole rows are stored
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING
+
+from ... import te
+from ...codegen.gpus import Gpu, gpu_of
+from ...ir.expr import IterVar
+from ...te.axis import thread_axis
+from ..contractions import Contraction, contraction_of, in_matrices
+from ..estimate import Estimate
+from ..loops import fused
+from ..operations import size_of
+from ..plan import Candidate
+from .tensor_cores import BARRIER, SUMS, converted, elements_at_once, is_theirs, reason_in_matrices, shared_by_all, stored_by_blocks
+from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, slowest
+
+if TYPE_CHECKING:
+    from ...schedule import Stage
+    from ..groups import Group
+
+__all__ = ["on_warpgroups"]
+
+GROUP = 4 * WARP
+"""Threads that multiply together."""
+ROWS, PANEL_BYTES = 64, 128
+"""Of one instruction's sums; of a row in shared memory, and of the terms that are there at once."""
+OWN = ((64, 256), (128, 128), (64, 192), (64, 128), (128, 64), (64, 64), (64, 32), (64, 16))
+"""Results of four warps, rows and columns."""
+GROUPS = (2, 1)
+STAGES = (6, 4, 3, 2)
+OTHER_REGISTERS = 48
+"""Of a thread, beside its results."""
+DRAIN = 60
+"""Cycles until the last of the products that began together is done."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline."""
+
+    own: tuple[int, int]
+    groups: int
+    stages: int
+
+    @property
+    def rows(self) -> int:
+        return self.own[0] * self.groups
+
+    @property
+    def columns(self) -> int:
+        return self.own[1]
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        return GROUP, self.groups
+
+    def __str__(self) -> str:
+        return (f"warpgroups, tiles of {self.rows} x {self.columns}, {self.groups} x 4 warps of {self.own[0]} x {self.own[1]}, "
+                f"{self.stages} stages")
+
+
+def on_warpgroups(group: Group) -> list[Candidate]:
+    """The ways to compute a group's product by warpgroups, the quickest first; none where the architecture has no such
+    instructions, or the dtypes are not theirs."""
+    gpu, found = gpu_of(group.target), contraction_of(group.anchor, converted)
+    if not gpu.warpgroup or found is None or group.parts or not is_theirs(group, found):
+        return []
+    down = [load.dtype.bytes > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms; bytes are turned
+    ways = sorted(((_time(found, tile, gpu), tile) for tile in _tiles(found, gpu, down[1])), key=lambda way: way[0].seconds)
+    reason = reason_in_matrices(group, found)
+    return [Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason) for time, tile in ways]
+
+
+def _tiles(found: Contraction, gpu: Gpu, down: bool) -> Iterator[Tile]:
+    """Those that fit the shared memory of a block, and are no more than twice as large as the result. down: B lies in rows of its
+    columns, which are whole panels."""
+    size = found.a.dtype.bytes
+    rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
+    depth = PANEL_BYTES // size
+    for shape in OWN:
+        for groups in GROUPS:
+            for stages in STAGES:
+                tile = Tile(shape, groups, stages)
+                sides = (tile.rows, rows, ROWS), (tile.columns, columns, 16), (depth, terms, depth // 4)
+                fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
+                if fits and _shared_bytes(tile) <= gpu.block_shared and not (down and tile.columns % depth):
+                    yield tile
+
+
+def _shared_bytes(tile: Tile) -> int:
+    """Of the tiles in all stages of the pipeline, and of the result on its way out."""
+    return tile.stages * (tile.rows + tile.columns) * PANEL_BYTES + tile.rows * (tile.columns + 8) * 4
+
+
+def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
+    """As of other products on tensor cores; what is multiplied comes from shared memory once for each of the instructions, and what
+    began together ends before the next begins, which blocks beside it fill."""
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    size = found.a.dtype.bytes
+    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
+    threads, depth = tile.groups * GROUP, PANEL_BYTES // size
+    at_once = blocks_at_once(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
+    waves, parts = ceil(blocks / gpu.processors), ceil(terms / depth)
+    math = tile.rows * tile.columns * depth / (gpu.warpgroup * 2 / size)
+    filled = (tile.rows + tile.columns) * PANEL_BYTES
+    read = tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES
+    begun = 4 * filled / VECTOR / WARP / 4
+    name, busy = max(("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun),
+                     key=lambda part: part[1])
+    resident = min(at_once, waves)
+    covered = resident * busy * (tile.stages - 1)
+    idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + (BARRIER + DRAIN) / resident
+    step = 1 / (gpu.clock * 1e9)
+    moved = blocks * filled * parts
+    unique = batch * ((rows + columns) * terms * size + rows * columns * 4)
+    name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
+    beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)
+    return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
+                     ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))
+
+
+def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -> None:
+    s, dtype = group.s, str(found.a.dtype)
+    depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, SUMS[dtype]
+    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
+    sums = s[s.cache_write(whole, "wgmma_c")]
+    rows = _staged(s[whole], stored_by_blocks(group, found, tile), tile, sums_dtype)
+    sums.compute_at(s[whole], rows)
+    i, j = sums.op.axis[-2:]
+    outer, inner = sums.split(sums.op.reduce_axis[0], factor=depth)
+    sums.reorder(*sums.op.axis[:-2], outer, i, j, inner)
+    layouts = "kn" if down[1] else "nk", "km" if down[0] else "mk"
+    sums.tensorize(i, te.intrinsics.get("cuda.wgmma", layouts[0], *tile.own, depth, dtype, layouts[1]))
+    for tensor, load in ((a, found.a), (b, found.b)):
+        stage = s[tensor]
+        stage.set_scope("swizzled")
+        stage.compute_at(sums, outer)
+        axes = fused(stage, stage.op.axis[:-1]), stage.op.axis[-1]
+        shared_by_all(stage, axes, tile, elements_at_once(found, load), (1, 1))
+        stage.pipeline(tile.stages)
+
+
+def _staged(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: str) -> IterVar:
+    """The result of a block in shared memory, of which four warps store their part; returns their loop."""
+    stage.set_scope("shared")
+    stage.compute_at(*at)
+    i = stage.op.axis[-2]
+    stage.storage_align(i, 32, 8)  # neighbouring rows are 8 banks apart
+    group, rows = stage.split(i, factor=tile.own[0])
+    stage.reorder(*stage.op.axis[:-2], group, rows)
+    stage.bind(group, thread_axis((0, tile.groups), "threadIdx.y"))
+    stage.tensorize(rows, te.intrinsics.get("cuda.wgmma_store", *tile.own, dtype, "shared"))
+    return group
