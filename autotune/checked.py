@@ -131,7 +131,8 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
     if not isinstance(database, Database) and not Path(database).exists():
         warnings.warn(printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"), stacklevel=4)
         return None
-    if not target.backend.for_processors or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
+    is_tuned = target.backend.for_processors or target.backend.rules == "gpu"
+    if not is_tuned or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
         return None
     try:
         return best_schedule(Task.of(list(args), target, exact=exact), database)[0]

@@ -71,6 +71,12 @@ class RunnerLost(TuningError):
     code = "TW0613"
 
 
+class CannotBeChecked(TuningError):
+    """A candidate for a GPU that is not here, which the emulator cannot run at smaller sizes, or no GPU could launch."""
+
+    code = "TW0614"
+
+
 class CorruptDatabase(RecordError):
     """A database whose file is damaged. It is left as it is."""
 

@@ -17,11 +17,14 @@ from typing import Any, NamedTuple, Self
 
 from ..arguments import is_a
 from ..errors import TilewrightError, user_source
+from ..ir.stmt import Function
+from ..schedule import Schedule
 from ..untrusted import printable
 from .comparison import Load
 from .errors import MissingPackage, RunnerLost, WorkerFailed
 from .measure import Done, Measurer
 from .outcome import Failure, Limits, Outcome
+from .search import loops_text
 from .task import Task, machine_text, versions_text
 from .workload import Workload
 
@@ -108,6 +111,11 @@ class Fleet:
     def load(self) -> Load:
         """Nobody tells."""
         return Load()
+
+    def text(self, task: Task) -> Callable[[Schedule, Function], str]:
+        """The loops."""
+        del task
+        return loops_text
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> FleetMeasurer:
         """What measures the candidates of a task there."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
 from ..arguments import is_a
 from ..codegen.target import Target
 from ..errors import user_source
+from ..ir.stmt import Function
+from ..schedule import Schedule
 from .comparison import Load
+from .device import FirstGpu
 from .errors import BadTuningOption, TargetCannotBeTuned
 from .fleet import Fleet
 from .measure import Measurer, Measuring
 from .outcome import Limits
+from .ranking import Emulator
+from .search import loops_text
 from .ssh import BoardPlace
-from .task import Task, machine_text
+from .task import Task, gpu_text, machine_text, ranks_text
 
 __all__ = ["Here", "Place", "place_of"]
 
@@ -30,6 +35,10 @@ class Place(Protocol):
 
     def load(self) -> Load:
         """What else it does, as far as that is known here."""
+        ...
+
+    def text(self, task: Task) -> Callable[[Schedule, Function], str]:
+        """What it is told of a candidate: its schedule, and the loops that this stands for."""
         ...
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Measuring:
@@ -61,6 +70,10 @@ class Here:
     def load(self) -> Load:
         return Load.now()
 
+    def text(self, task: Task) -> Callable[[Schedule, Function], str]:
+        del task
+        return loops_text
+
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Measuring:
         return Measurer(task, limits, inputs)
 
@@ -68,7 +81,9 @@ class Here:
 def place_of(runner: Any, target: Target) -> Place:
     """What `tune` takes as its runner. Raises BadTuningOption (TW0604), TargetCannotBeTuned (TW0603) and RunnerLost (TW0613)."""
     if runner is None:
-        return Here(target)
+        if target.backend.for_processors:
+            return Here(target)
+        return Emulator(target) if gpu_text(target) == ranks_text(target) else FirstGpu(target)
     if is_a(runner, str) and runner.startswith("ssh://"):
         return BoardPlace(runner, target)
     if is_a(runner, str) and runner.startswith(("tcp://", "tls://")) or type(runner).__module__.startswith("distributed."):

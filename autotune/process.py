@@ -20,7 +20,7 @@ __all__ = ["Process", "WorkerEnded", "WorkerProcess"]
 
 _MAX_ANSWER = 1 << 20
 _DOING = {"setup": "starting", "reference": "running the unscheduled program", "load": "starting", "build": "building",
-          "library": "building", "run": "running", "rivals": "comparing"}
+          "library": "building", "probe": "looking at a candidate", "run": "running", "rivals": "comparing"}
 
 
 class WorkerEnded(Exception):

@@ -9,7 +9,7 @@ where it does not know. Both measure nothing twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -19,14 +19,15 @@ import numpy.typing as npt
 from ..autoschedule.search.space import Config, Rejected
 from ..codegen.machine import Machine, machine_of
 from ..errors import InternalError, TilewrightError
+from ..ir.stmt import Function
 from ..ir.visit import deep_recursion
-from ..schedule import to_json
+from ..schedule import Schedule, to_json
 from ..schedule.lowering.lower import lower
 from .features import features
 from .model import Measurements, Model, make_model
 from .task import Task
 
-__all__ = ["Candidate", "CandidateFactory", "EvolutionarySearch", "Measured", "RandomSearch", "Search", "make_search"]
+__all__ = ["Candidate", "CandidateFactory", "EvolutionarySearch", "Measured", "RandomSearch", "Search", "loops_text", "make_search"]
 
 POOL = 2
 """Candidates that are looked at for each one that is measured."""
@@ -42,7 +43,7 @@ _BUILD_FAULTS = (TilewrightError, InternalError, AssertionError, ArithmeticError
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A schedule as its records, the loops that it stands for as text, and their features."""
+    """A schedule as its records, the loops that it stands for, or more, as text, and their features."""
 
     config: Config
     records: str
@@ -63,11 +64,19 @@ class Measured:
     seconds: float | None
 
 
+def loops_text(schedule: Schedule, function: Function) -> str:
+    """What most of those that measure are told of a candidate: its loops."""
+    del schedule
+    return str(function)
+
+
 @dataclass
 class CandidateFactory:
-    """Makes candidates of configurations, each once. dropped: what was no candidate, by class, with the first message."""
+    """Makes candidates of configurations, each once. text: what those that measure are told of a schedule and its loops. dropped:
+    what was no candidate, by class, with the first message."""
 
     task: Task
+    text: Callable[[Schedule, Function], str] = loops_text
     made: dict[Config, Candidate | None] = field(default_factory=dict[Config, "Candidate | None"])
     dropped: Counter[str] = field(default_factory=Counter[str])
     first_message: dict[str, str] = field(default_factory=dict[str, str])
@@ -92,7 +101,7 @@ class CandidateFactory:
                 return None
             with deep_recursion():
                 function = lower(schedule, list(args), "main")
-                row = features(function, self.machine)
+                row, text = features(function, self.machine), self.text(schedule, function)
         except Rejected:
             return None
         except _BUILD_FAULTS as error:
@@ -101,7 +110,7 @@ class CandidateFactory:
             self.first_message.setdefault(kind, str(error).partition("\n")[0][:300])
             return None
         kept = replace(decided, features=tuple(round(float(number), 3) for number in row))
-        self.made[decided] = candidate = Candidate(kept, to_json(schedule.records), str(function), row)
+        self.made[decided] = candidate = Candidate(kept, to_json(schedule.records), text, row)
         return candidate
 
 

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from ..arguments import as_list
+from ..ir.stmt import Function
 from ..runtime.array import numpy_dtype
+from ..schedule import Schedule
 from .board import Board, failure_in
 from .comparison import Load
 from .lines import is_time
 from .measure import Measurer, succeed
 from .outcome import HOPELESS, Failure, Limits, Outcome
 from .process import WorkerEnded, WorkerProcess
+from .search import loops_text
 from .task import Task
 from .workload import Workload
 
@@ -36,6 +39,11 @@ class BoardPlace(Board):
     def load(self) -> Load:
         """Nobody tells."""
         return Load()
+
+    def text(self, task: Task) -> Callable[[Schedule, Function], str]:
+        """The loops."""
+        del task
+        return loops_text
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> BoardMeasurer:
         """What measures the candidates of a task there."""

@@ -13,14 +13,16 @@ import llvmlite
 from ..autoschedule.search.decisions import DecisionSpace
 from ..autoschedule.search.space import Space
 from ..codegen.calibration import calibration_of
+from ..codegen.gpus import gpu_of
 from ..codegen.host import cpu_model
 from ..codegen.target import Target
-from ..errors import user_source
+from ..errors import CudaError, user_source
 from ..ir.buffer import Buffer
 from ..ir.expr import IntImm, Node, Var
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion, rewrite
 from ..runtime import num_threads
+from ..runtime.cuda_driver import find_driver
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..te import Tensor
@@ -77,7 +79,8 @@ class Task:
         outputs = computed_tensors(tensors)
         with deep_recursion():
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
-        key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine or machine_text(), versions_text())
+        own = machine_text() if chosen.backend.for_processors else gpu_text(chosen)
+        key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine or own, versions_text())
         task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, space or DecisionSpace(tensors, outputs, chosen), key)
         return task._exactly() if exact else task
 
@@ -129,10 +132,11 @@ def _checked_args(args: Any) -> tuple[Tensor, ...]:
 
 def _checked_target(target: str | Target) -> Target:
     chosen = Target.parse(target)
-    if not chosen.backend.for_processors:
+    if not chosen.backend.for_processors and chosen.backend.rules != "gpu":
         raise TargetCannotBeTuned(
-            f"cannot tune for target {str(chosen)!r}", called=user_source(), reason="candidates are measured, on CPUs",
-            allowed='"llvm", or "llvm -mcpu=... -mattr=... -mtriple=..."', fix='target="llvm"',
+            f"cannot tune for target {str(chosen)!r}", called=user_source(),
+            reason="candidates are measured, on CPUs, or ranked, for GPUs",
+            allowed='"llvm", "llvm -mcpu=... -mattr=... -mtriple=...", or "cuda -arch=..."', fix='target="llvm"',
         )
     return chosen
 
@@ -184,6 +188,8 @@ def nameless(function: Function) -> Function:
 
 def target_text(target: Target) -> str:
     """The target as it was given, or what it stands for on this machine."""
+    if not target.backend.for_processors:
+        return str(target)
     measured = calibration_of(target)
     known = "" if measured is None else f", calibrated {measured.digest}"
     return f"{target} ({target.llvm_cpu}, {target.vector_bits} bits{known})"
@@ -193,6 +199,21 @@ def machine_text() -> str:
     """The CPU, and the threads that kernels use."""
     threads = num_threads()
     return f"{cpu_model()}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def ranks_text(target: Target) -> str:
+    """What candidates for a GPU are ranked for where there is none: what is said of them is no time of any machine."""
+    return f"no GPU, ranks for {gpu_of(target).name}"
+
+
+def gpu_text(target: Target) -> str:
+    """The GPU that kernels run on, or that there is none."""
+    if target.has_flag("emulate"):
+        return ranks_text(target)
+    try:
+        return f"{find_driver().Device(0).name()}"
+    except CudaError:
+        return ranks_text(target)
 
 
 def versions_text() -> str:

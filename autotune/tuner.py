@@ -142,10 +142,12 @@ def tune(
     args: its tensors, inputs then outputs, of any dtypes and of static shapes; or a template's task; or a graph, or some of its
     tasks(): then `trials` are shared among the kernels by their estimated part of a call's time, two at least for each, and what
     comes back has a result for each by its name (seconds, results, counts); tw.build(g, tuned=database) takes them. target: "llvm",
-    or "llvm -mcpu=..." of a CPU whose instructions this one has. trials: how many measured candidates the database shall hold,
-    those of earlier runs included, so that running again goes on, or returns at once. database: an open one, or its file, which
-    is made where there is none. search: "evolution" (guided by a model) or "random"; seed: of what is drawn. inputs: arrays to
-    measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where there are none.
+    or "llvm -mcpu=..." of a CPU whose instructions this one has; or "cuda -arch=...", whose candidates are checked on the emulator
+    and ranked by estimates and by what is counted: their seconds are ranks, no times. trials: how many measured candidates the
+    database shall hold, those of earlier runs included, so that running again goes on, or returns at once. database: an open one,
+    or its file, which is made where there is none. search: "evolution" (guided by a model) or "random"; seed: of what is drawn.
+    inputs: arrays to measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where there
+    are none.
     limits: seconds and bytes that a candidate may take. progress: show a live display; None for: where the standard error
     output is a terminal. exact: only candidates that keep the declared order of sums, and so every bit; their trials are kept
     apart from others, and tw.build(..., tuned=..., exact=True) finds them. runner: where candidates are measured, if not on this
@@ -175,7 +177,8 @@ def tune(
         return PartedResult(results, {kernel.name: kernel.count for kernel in kernels})
     declared = Task.of(args, target, exact=exact)
     with place_of(runner, declared.target) as place, _opened(database) as records:
-        run = _Run(Task.of(declared, machine=place.machine), records, trials, search, seed)
+        task = Task.of(declared, machine=place.machine)
+        run = _Run(task, CandidateFactory(task, place.text(task)), records, trials, search, seed)
         if len(run.history) < trials:
             run.search.prepare()
             shown = sys.stderr.isatty() if progress is None else progress
@@ -196,10 +199,10 @@ def _opened(database: str | Path | Database) -> Generator[Database]:
 class _Run:
     """One call of tune: what was measured before and what is measured now."""
 
-    def __init__(self, task: Task, database: Database, trials: int, search: str, seed: int) -> None:
+    def __init__(self, task: Task, factory: CandidateFactory, database: Database, trials: int, search: str, seed: int) -> None:
         self.task, self.database, self.trials = task, database, trials
         self.history = database.trials(task.key)
-        self.factory = CandidateFactory(task)
+        self.factory = factory
         self.search = make_search(search, task, self.factory, seed + 7919 * len(self.history), _others(database, task))
         self.seen = {trial.records for trial in self.history}
         self.candidates: dict[str, Candidate] = {}
@@ -214,7 +217,8 @@ class _Run:
         usual = next(self.task.space.begin(), None)
         first = self.factory.make(usual) if usual is not None else None
         self._recall()
-        self.database.set_baseline(self.task.key, self.task.name, measurer.baseline)
+        if measurer.baseline:
+            self.database.set_baseline(self.task.key, self.task.name, measurer.baseline)
         display.begin(self.history, measurer.baseline, first.records if first is not None else "", measurer.losses)
         batch = [first] if first is not None and first.records not in self.seen else []
         batch += self._proposed(batch, BATCH - len(batch))

@@ -31,6 +31,8 @@ from ..ir.stmt import Function
 from ..ir.text.parser import parse
 from ..runtime import Kernel, set_num_threads
 from ..runtime.array import numpy_dtype
+from ..runtime.cuda_array import DeviceArray, device_array
+from .reference import Reference
 
 __all__ = ["FAULTS", "main"]
 
@@ -38,6 +40,8 @@ _PR_SET_PDEATHSIG = 1
 _MAX_FILE_BYTES = 4 << 30
 SHORT = 1e-4
 """Seconds of a call below which it is timed with care in any case: a single call is not told from what is around it."""
+_ROUNDS = 9
+"""How often a kernel on a GPU is timed, each time for two milliseconds."""
 FAR = 4.0
 """How much longer than what is hopeless a first call takes that says enough, cold caches or not."""
 
@@ -51,7 +55,11 @@ class Worker:
 
     def __init__(self) -> None:
         self.kernels: dict[int, Kernel] = {}
+        self.ranks: dict[int, float] = {}
         self.target = Target()
+        self.on_gpu = False
+        self.copies: list[DeviceArray] = []
+        """The arrays in a GPU's memory, where kernels run there."""
         self.arrays: list[np.ndarray[Any, Any]] = []
         self.outputs: list[int] = []
         self.constants: tuple[Constant, ...] = ()
@@ -63,6 +71,7 @@ class Worker:
         the number of threads."""
         set_num_threads(request["threads"])
         self.target, self.folder = Target.parse(request["target"]), Path(request["folder"])
+        self.on_gpu = self.target.backend.device(self.target) == "cuda"
         self.outputs = request["outputs"]
         for at, (shape, dtype) in enumerate(request["args"]):
             if at in self.outputs:
@@ -76,7 +85,7 @@ class Worker:
 
     def reference(self, request: dict[str, Any]) -> dict[str, Any]:
         """Builds and runs the unscheduled program, keeps what it computes, and times it."""
-        kernel = self._built(request["function"])
+        kernel = self._built(request["function"], Target() if self.on_gpu else self.target)
         self._poison()
         start = time.perf_counter()
         kernel(*self.arrays)
@@ -101,7 +110,18 @@ class Worker:
     def build(self, request: dict[str, Any]) -> dict[str, Any]:
         """Makes a kernel of a candidate, to be run later."""
         start = time.perf_counter()
-        self.kernels[request["id"]] = self._built(request["function"])
+        self.kernels[request["id"]] = self._built(request["function"], self.target)
+        return {"seconds": time.perf_counter() - start}
+
+    def probe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Looks at a candidate for a GPU that is not here: its rank is told in the place of times."""
+        from .probe import rank_of
+
+        start = time.perf_counter()
+        rank, wrong = rank_of(Path(request["function"]).read_text(encoding="utf-8"), self.target)
+        if wrong:
+            return {"failure": "wrong output", "message": wrong}
+        self.ranks[request["id"]] = rank
         return {"seconds": time.perf_counter() - start}
 
     def library(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -113,9 +133,13 @@ class Worker:
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Runs a kernel that was built, compares what it computes with the reference, and times it."""
+        if request["id"] in self.ranks:
+            return {"times": [self.ranks.pop(request["id"])]}
         kernel = self.kernels.pop(request["id"])
         gc.collect()
         self._poison()
+        if self.on_gpu:
+            return self._run_on_gpu(kernel)
         start = time.perf_counter()
         kernel(*self.arrays)
         first = time.perf_counter() - start
@@ -130,6 +154,11 @@ class Worker:
         """Times several built kernels in turn, so that a drift of the machine's speed meets all of them."""
         kernels = [self.kernels.pop(number) for number in request["ids"]]
         times: list[list[float]] = [[] for _ in kernels]
+        if self.on_gpu:
+            for _ in range(_ROUNDS):
+                for kernel, seconds in zip(kernels, times, strict=True):
+                    seconds += kernel.time(*self._on_gpu(), repeat=1, min_repeat_ms=2.0).results
+            return {"times": times}
         numbers: list[int] = []
         for kernel in kernels:
             start = time.perf_counter()
@@ -141,10 +170,30 @@ class Worker:
                 seconds.append(_seconds(kernel, self.arrays, number))
         return {"times": times}
 
-    def _built(self, path: str) -> Kernel:
+    def _on_gpu(self) -> list[DeviceArray]:
+        self.copies = self.copies or [device_array(array) for array in self.arrays]
+        return self.copies
+
+    def _run_on_gpu(self, kernel: Kernel) -> dict[str, Any]:
+        """Before the times and after them, the outputs are brought back and compared."""
+        copies, times = self._on_gpu(), tuple[float, ...]()
+        for at in self.outputs:
+            copies[at].copyfrom(self.arrays[at])
+        kernel(*copies)
+        for later in (False, True):
+            for at in self.outputs:
+                self.arrays[at][...] = copies[at].numpy()
+            wrong = self._difference()
+            if wrong:
+                return {"failure": "wrong output", "message": f"at a later call: {wrong}" if later else wrong}
+            if not later:
+                times = kernel.time(*copies, repeat=_ROUNDS, min_repeat_ms=2.0).results
+        return {"times": list(times)}
+
+    def _built(self, path: str, target: Target) -> Kernel:
         """Of the function that a file holds."""
         function = self._read(Path(path))
-        return build_kernels([function], self.target).module[function.name]
+        return build_kernels([function], target).module[function.name]
 
     def _read(self, path: Path) -> Function:
         return replace(parse(path.read_text(encoding="utf-8")), constants=self.constants)
@@ -162,38 +211,6 @@ class Worker:
             if difference:
                 return f"argument {at}: {difference}"
         return ""
-
-
-class Reference:
-    """One output of the unscheduled program. Integers must agree exactly. Floats may differ as sums in another order and
-    fused products do: relative to the element, and to the typical size of all."""
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.exact = array.dtype.kind in "biu"
-        self.wanted = array if self.exact else _wide(array)
-        relative = {8: 1e-9, 4: 3e-4, 2: 3e-2}.get(array.dtype.itemsize, 0.3)
-        finite = self.wanted[np.isfinite(self.wanted)].astype(np.float64)
-        typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
-        self.allowed = relative * (np.abs(self.wanted) + typical) if not self.exact else None
-
-    def difference(self, array: np.ndarray[Any, Any]) -> str:
-        """How `array` differs; "" where it does not."""
-        result = array if self.exact else _wide(array)
-        right = result == self.wanted
-        if self.allowed is not None:
-            with np.errstate(invalid="ignore"):
-                right |= (np.abs(result - self.wanted) <= self.allowed) | (np.isnan(result) & np.isnan(self.wanted))
-        count = int(right.size - np.count_nonzero(right))
-        if not count:
-            return ""
-        place = tuple(int(index) for index in np.argwhere(~right)[0])
-        return (f"{count} of {result.size} elements differ, the first at {list(place)}: "
-                f"{result[place]} instead of {self.wanted[place]}")
-
-
-def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Floats that numpy computes with: 16 bits and less as float32."""
-    return array if array.dtype.itemsize >= 4 else array.astype(np.float32)
 
 
 def load_array(path: Path, shape: Any, dtype: Any) -> np.ndarray[Any, Any]:
@@ -238,7 +255,7 @@ def serve(requests: Any, answers: Any) -> None:
     """Answers until the pipe is closed."""
     worker = Worker()
     handlers = {"setup": worker.setup, "reference": worker.reference, "load": worker.load, "build": worker.build,
-                "library": worker.library, "run": worker.run, "rivals": worker.rivals}
+                "library": worker.library, "probe": worker.probe, "run": worker.run, "rivals": worker.rivals}
     for line in requests:
         request = json.loads(line)
         try:

@@ -18,7 +18,7 @@ from ..te.operation import producers_first
 from .errors import WrongInputs
 from .task import Task
 
-__all__ = ["Workload"]
+__all__ = ["Workload", "drawn_array"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Workload:
             if self.inputs:
                 (folder / str(at)).write_bytes(next(given))
             else:
-                _drawn(shape, numpy_dtype(dtype), rng, at in self.indices).tofile(folder / str(at))
+                drawn_array(shape, numpy_dtype(dtype), rng, at in self.indices).tofile(folder / str(at))
         for at, array in enumerate(self.constants, len(self.args)):
             array.tofile(folder / str(at))
 
@@ -82,7 +82,7 @@ def _bytes(tensors: Sequence[Tensor], given: Sequence[Any]) -> Iterable[bytes]:
         yield array.tobytes()
 
 
-def _drawn(shape: tuple[int, ...], kind: np.dtype[Any], rng: np.random.Generator, is_index: bool) -> np.ndarray[Any, Any]:
+def drawn_array(shape: Sequence[int], kind: np.dtype[Any], rng: np.random.Generator, is_index: bool) -> np.ndarray[Any, Any]:
     """Floats from -1 to 1, small integers, anything of 8 bits; zeros where they are indices, to be in range."""
     if is_index:
         return np.zeros(shape, kind)

@@ -123,6 +123,7 @@ LATE = {
     "autoschedule/registry.py": "autoschedule.plan",
     "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.cpu.siblings autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
+    "autotune/worker.py": "autotune.probe",
     "cli/export.py": "codegen.export.errors driver.build driver.library",
     "cli/command.py": "cli.calibration cli.doctor cli.explain codegen.target demo driver.cache.store "
         "driver.lower ir.passes.common.runner schedule views.report",

@@ -10,7 +10,7 @@ from ..ir.expr import Call
 from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import post_order
 from ..te.operation import producers_first
-from .shrink import iterations
+from ..te.shrink import iterations
 from .verified_pair import Pair, elements_of
 
 __all__ = ["approximates", "differences", "longest_sum"]

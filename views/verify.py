@@ -27,10 +27,10 @@ from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
 from ..te.operation import Operation, producers_first
+from ..te.shrink import iterations, shrunk
 from .differences import approximates, differences, longest_sum
 from .errors import CannotVerify, ResultsDiffer
 from .large import large_sizes
-from .shrink import iterations, shrunk
 from .verified_pair import Pair, copied, data_indexed, declared, draw_inputs, mostly_numbers, named, size_of
 
 __all__ = ["Check", "Verification", "verify"]

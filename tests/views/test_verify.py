@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.te.operation import producers_first
+from tilewright.te.shrink import iterations, shrunk
 from tilewright.tools.fuzz.case import draw_case
 from tilewright.tools.fuzz.choices import case_choices
 from tilewright.tools.fuzz.control import draw_hybrid, draw_scan
@@ -19,7 +20,6 @@ from tilewright.tools.fuzz.outside import draw_extern
 from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
 from tilewright.views.report import page
-from tilewright.views.shrink import iterations, shrunk
 
 
 def matmul(n: int = 512, m: int = 512, k: int = 512) -> te.Schedule:

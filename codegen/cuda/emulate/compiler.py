@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -58,13 +59,24 @@ class EmulatedLibrary:
 
     def line(self, place: int) -> int | None:
         """The line of the CUDA text that an offset into the library was made from; None where nobody can tell."""
+        return self.lines([place])[0]
+
+    def lines(self, places: Sequence[int]) -> list[int | None]:
+        """The lines of several offsets."""
         tool = shutil.which("addr2line")
-        if tool is None or not place:
-            return None
-        shown = subprocess.run([tool, "-i", "-e", str(self.path), hex(place - 1)], capture_output=True, text=True, check=False)
-        lines = [word for word in shown.stdout.split() if "kernel.cu:" in word]
-        number = lines[-1].rpartition(":")[2] if lines else ""  # the outermost of what was inlined: the kernel itself
-        return int(number) if number.isdigit() else None
+        asked = [hex(place - 1) for place in places if place]
+        if tool is None or not asked:
+            return [None] * len(places)
+        shown = subprocess.run([tool, "-a", "-i", "-e", str(self.path), *asked], capture_output=True, text=True, check=False)
+        parts = iter(re.split(r"^0x[0-9a-f]+$", shown.stdout, flags=re.MULTILINE)[1:])
+        return [_outermost(next(parts, "")) if place else None for place in places]
+
+
+def _outermost(shown: str) -> int | None:
+    """The line of the kernel itself, of what addr2line says was inlined there."""
+    lines = [word for word in shown.split() if "kernel.cu:" in word]
+    number = lines[-1].rpartition(":")[2] if lines else ""
+    return int(number) if number.isdigit() else None
 
 
 @cache

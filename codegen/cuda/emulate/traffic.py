@@ -53,9 +53,10 @@ class Counts:
 
     def traffic(self) -> tuple[Traffic, ...]:
         """By lines of the text, in their order."""
+        lines = self.library.lines([row.place for row in self.rows])
         return tuple(sorted(
-            (Traffic(self.library.line(row.place) or 0, "shared" if row.shared else "global", bool(row.stores), row.size,
-                     row.instructions, row.transactions, row.least) for row in self.rows),
+            (Traffic(line or 0, "shared" if row.shared else "global", bool(row.stores), row.size, row.instructions,
+                     row.transactions, row.least) for line, row in zip(lines, self.rows, strict=True)),
             key=lambda row: (row.line, row.stores)))
 
 

@@ -26,7 +26,7 @@ from tilewright.te.additions import Addition
 from tilewright.te.hybrid.op import HybridOp
 from tilewright.te.operation import GivenOp, Operation
 from tilewright.te.shape import zero_based
-from tilewright.views.shrink import shrunk
+from tilewright.te.shrink import shrunk
 
 
 def every_kind(base: type[Operation] = Operation) -> set[type[Operation]]:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..ir.analysis.work import innermost, work_of
 from ..ir.expr import Var
-from ..te.operation import Operation, producers_first
-from ..te.sizes import Sizes
-from ..te.tensor import Tensor
+from .operation import Operation, producers_first
+from .sizes import Sizes
+from .tensor import Tensor
 
 __all__ = ["iterations", "shrunk"]
 
