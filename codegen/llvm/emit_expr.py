@@ -161,10 +161,13 @@ def _ramp(em: ExprEmitter, expr: Ramp) -> str:
     dtype, kind = expr.dtype, llvm_type(expr.dtype)
     flags = " nsw" if em.facts.never_overflows(expr) else ""
     stride = em.constant_int(expr.stride)
-    base = _broadcast_value(em, expr.base, dtype)
+    start, first = expr.base, 0
+    if stride is not None and isinstance(start, Add) and isinstance(start.b, IntImm):  # one vector serves ramps that lie apart
+        start, first = start.a, start.b.value
+    base = _broadcast_value(em, start, dtype)
     if stride is not None:
         element, scalar = dtype.element, llvm_type(dtype.element)
-        steps = f"<{', '.join(f'{scalar} {wrap_int(lane * stride, element)}' for lane in range(dtype.lanes))}>"
+        steps = f"<{', '.join(f'{scalar} {wrap_int(first + lane * stride, element)}' for lane in range(dtype.lanes))}>"
     else:
         numbers = f"<{', '.join(f'{llvm_type(dtype.element)} {lane}' for lane in range(dtype.lanes))}>"
         steps = em.f.op(f"mul{flags} {kind} {_broadcast_value(em, expr.stride, dtype)}, {numbers}")
