@@ -36,7 +36,8 @@ def across_lanes(
     """Reduces `op` over these reduce axes as over one, whose neighbours lie side by side where they are read, in vectors.
 
     Other reduce axes are loops around. accumulators: how many vectors of partial results; by default as many as the
-    machine adds at once, and has registers for. Returns the stages, in order, the last being that of `op`: where the first is attached, attach all.
+    machine adds at once, and has registers for. Returns the stages, in order, the last being that of `op`: where the first is
+    attached, attach all.
     """
     extent, lane = length(axes), fused(s[op], axes)
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))

@@ -215,7 +215,8 @@ def _terms(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Map
         count.update({"load": whole, "store": whole, "masked": 2 * sums})
     # a vector of each row at a time, and an element, or those of a window that its next term reads too; and what operators make
     held = (1 + sums) * vectors(lanes, lanes, width)
-    held += max(1, sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source))) + (0 if fused else _scratch(value))
+    held += max(1, sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source)))
+    held += _products(source, lanes, width) if fused else _scratch(value)
     spilled = max(held - machine.registers, 0)
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
@@ -248,6 +249,13 @@ def _count(value: Reduce, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, i
     for name in ["fma"] if fused else _combining(value):
         count[name] += prod(tile.values()) * ceil(wide / width)
     return count
+
+
+def _products(source: Expr, lanes: Mapping[IterVar, int], width: int) -> int:
+    """Registers for factors of a product that are computed, a vector of each."""
+    made = [each for each in (source.a, source.b) if not isinstance(each, ProducerLoad) and loads_in(each)] if isinstance(
+        source, Mul) else []
+    return len(made) * vectors(lanes, lanes, width)
 
 
 def _scratch(value: Reduce) -> int:

@@ -11,7 +11,9 @@ stays masked, and so does what is stored there. Lanes beyond the row hold anythi
 
 Machines that do not mask vectors at no cost get whole ones where nothing would be masked: where all that such a row is computed
 from lies in memory of the function's own, whose rows then end with a whole vector too (a packed panel), and can be computed on
-whatever it holds.
+whatever it holds. Where a loop outside decides how many lanes there are, all are computed as soon as there is one:
+
+    if p * 16 + x < 323, for x in vectorized(16):      →      if p * 16 < 323:  for x in vectorized(16):  T[y, x] = ...
 
 It stands while indices are n-d, after loop_partition, whose remainders are such rows.
 """
@@ -20,13 +22,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ...analysis.linear import is_index, linear, occurs
 from ...buffer import Buffer
 from ...combine import FUSED
 from ...expr import LE, LT, Add, BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Let, Max, Min, Mul, Node, Sub, Var
 from ...ops import all_of, conjuncts, const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import Key, structural_key
-from ...visit import SharingRewriter, post_order, rewrite
+from ...visit import SharingRewriter, post_order, rewrite, substitute
 from .vectorize import DEFAULT_VECTOR_BITS
 
 __all__ = ["whole_vectors"]
@@ -39,7 +42,7 @@ def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, ma
     rows.walk(function.body)
     wider = rows.wider()
     padded = {} if masks or not wider else rows.padded(function.body, wider)
-    return function.with_body(_Widener(wider, padded).visit(function.body)) if wider else function
+    return function.with_body(_Widener(wider, padded, masks).visit(function.body)) if wider else function
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,17 @@ class _Active:
     @property
     def key(self) -> Key:
         return self.extent, self.guards_key
+
+    def any_lane(self, var: Var) -> Expr | None:
+        """What holds where the loop of this variable does anything, if that is what its first lane does; None if not."""
+        first: dict[Var, Expr] = {var: const(0, var.dtype)}
+        for guard in self.guards:
+            if not isinstance(guard, (LT, LE)) or not is_index(guard.a) or not is_index(guard.b):
+                return None
+            apart = linear(guard.a).plus(linear(guard.b), -1)
+            if apart.coefficient(var) < 0 or occurs(var, apart):
+                return None
+        return all_of(*(substitute(guard, first) for guard in self.guards))
 
 
 def _mentions(expr: Expr, var: Var) -> bool:
@@ -162,7 +176,7 @@ class _Rows:
             into = {inner.buffer for inner in post_order(active.body) if isinstance(inner, BufferStore)} & wider.keys()
             if not into:
                 continue
-            reads = self._read_whole(node.var, active.body, wider) if not active.guards else None
+            reads = self._read_whole(node.var, active.body, wider) if active.any_lane(node.var) is not None else None
             for buffer in into if reads is None else ():
                 del wider[buffer]
             for buffer in reads or ():
@@ -192,9 +206,9 @@ def _is_zero(value: Expr) -> bool:
 class _Widener(SharingRewriter):
     """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one."""
 
-    def __init__(self, wider: dict[Buffer, int], padded: dict[Buffer, int]) -> None:
+    def __init__(self, wider: dict[Buffer, int], padded: dict[Buffer, int], masks: bool) -> None:
         super().__init__()
-        self.wider, self.padded = wider, padded
+        self.wider, self.padded, self.masks = wider, padded, masks
         self.buffers: dict[Buffer, Buffer] = {}
 
     def Allocate(self, node: Allocate) -> Stmt:
@@ -215,8 +229,12 @@ class _Widener(SharingRewriter):
         if extent is None:  # a constant bound is the loop's own
             body = active.body if not active.guards else If(all_of(*active.guards), active.body)
             return replace(node, extent=const(active.extent, node.extent.dtype), body=self.visit(body))
-        body = _guarded(self.visit(active.body), node.var, extent, active, frozenset(self.buffers.values()))
-        return replace(node, extent=const(extent, node.extent.dtype), body=body)
+        body = self.visit(active.body)
+        if self.masks:
+            body = _guarded(body, node.var, extent, active, frozenset(self.buffers.values()))
+        whole = replace(node, extent=const(extent, node.extent.dtype), body=body)
+        condition = active.any_lane(node.var) if active.guards and not self.masks else None
+        return whole if condition is None else If(condition, whole)
 
     def _extent(self, var: Var, body: Stmt) -> int | None:
         """The extent that a loop gets which does nothing but fill widened rows; None of another."""

@@ -152,6 +152,17 @@ def test_places_are_found_in_vectors() -> None:
     assert not any("ucomiss" in loop or "kunpck" in loop for loop in loops), "neither scalar, nor masks packed and taken apart"
 
 
+@pytest.mark.parametrize(("cpu", "width"), [("haswell", 32), ("znver4", 64)])
+def test_a_reducer_of_two_values_has_as_many_vectors_as_registers_hold_both(cpu: str, width: int) -> None:
+    place = te.comm_reducer(lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])),
+                            lambda kind, other: (te.const(0, kind), te.min_value(other)), name="place")
+    x, k = te.placeholder((300, 5000), name="x"), te.reduce_axis((0, 5000), "k")
+    best = te.compute((300,), lambda i: place((k, x[i, k]), axis=k), name="best")
+    s = tw.autoschedule.schedule(best, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}")
+    partial = next(stage for stage in s.stages if stage.name == "best.rf")
+    assert str(partial.op.axis[-1].dom.extent) == str(width)
+
+
 def test_the_chunks_of_a_reduction_cover_it_whatever_its_length() -> None:
     for count in (4 * 8 * 32 - 1, 65_537, 99_991, 131_072):
         values = np.random.default_rng(4).integers(-5, 6, (count, 20)).astype("float32")

@@ -8,7 +8,9 @@ import re
 
 import numpy as np
 import pytest
+import tilewright as tw
 from llvm_run import buffer, build, call, int32, run, serial
+from tilewright import te
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
@@ -278,3 +280,13 @@ def test_steps_are_inbounds_only_from_within_the_buffer(index, steps) -> None:
     pattern = r"getelementptr (inbounds nuw|inbounds|)\s*float, (?:ptr) %\S+, i64 (?:%v\d+|-?[127])"
     found = [flags or "ptr" for flags in re.findall(pattern, text)]
     assert found[:2] == steps, text
+
+
+def test_ramps_a_constant_apart_are_made_of_one_vector() -> None:
+    """As the places are that a reduction over lanes keeps: eight lanes, then the next eight."""
+    B = te.compute((40, 16), lambda i, j: (i * 16 + j).astype("int32"), name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(B.op.axis[1])
+    text = tw.build(s, [B], target="llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell").source("llvm")
+    assert text.count("insertelement") == 1, "the places of both vectors begin with one"
+    assert "i32 8, i32 9, i32 10" in text

@@ -142,3 +142,23 @@ def test_without_masks_a_row_is_whole_where_it_reads_the_functions_own_memory(n:
 def test_without_masks_a_row_stays_where_it_reads_otherwise_or_divides(term: str) -> None:
     result = unmasked(PANEL.format(n=13, term=term))
     assert "T: local float32[13]" in result and "P: float32[13]" in result
+
+
+@pytest.mark.parametrize("panels", [2, 3])
+def test_without_masks_a_panel_is_whole_as_soon_as_one_lane_of_it_is_needed(panels: int) -> None:
+    result = unmasked(f"""
+def row(w: float32[2], C: out float32[29]):
+    P: float32[16]
+    for x in vectorized(16):
+        P[x] = 2.0
+    for p in {panels}:
+        T: local float32[16]
+        for x in vectorized(16):
+            if p * 16 + x < 29:
+                T[x] = P[x] * w[p]
+        for x in vectorized(16):
+            if p * 16 + x < 29:
+                C[p * 16 + x] = T[x]
+""")
+    assert "if p * 16 + 0 < 29:" in result, "w[p] is not read for a panel of which nothing is needed"
+    assert result.count("if p * 16 + x < 29:") == 1, "what is stored elsewhere stays guarded"
