@@ -5,27 +5,27 @@
     sums        other reductions: threads share a sum where there are few sums
     injective   all else: 16 bytes a thread, tiles in shared memory for what is read across
 
-A scan is one kernel of one block, whose threads share the elements of each step. Where sums are to keep their order, a thread
-computes each from its first term to its last.
+A scan is one kernel: threads share the elements of each step, those of many blocks where no step mixes columns, else of one. Where
+sums are to keep their order, a thread computes each from its first term to its last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from math import prod
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import is_plain
+from ..operations import is_plain, loads_of
 from ..pieces import ROWS
 from ..scripts import on_gpu
 from .elements import element_a_thread, injective
 from .products import product
 from .rows import rows
 from .sums import sums
-from .threads import THREADS
+from .threads import THREADS, WARP
 
 if TYPE_CHECKING:
     from ...schedule import Schedule
@@ -56,25 +56,35 @@ def reduction(group: Group) -> None:
 
 
 def share_scan(s: Schedule, scan: Operation, between: Iterable[Operation]) -> None:
-    """Schedules a scan. between: what is computed step by step on the way to its updates."""
-    steps = [tensor.op for tensor in scan.input_tensors]
-    threads = max(_useful_threads(op) for op in steps)
-    block, thread = thread_axis((0, 1), "blockIdx.x"), thread_axis((0, threads), "threadIdx.x")
-    for op in between:
-        if op not in steps and is_plain(op):
-            s[op].compute_inline()
+    """Schedules a scan: blocks of columns where no step mixes them, else one block. between: what is computed step by step on the
+    way to its updates."""
+    steps = dict.fromkeys(tensor.op for tensor in scan.input_tensors)
+    inner = [op for op in between if op not in steps]
+    for op in filter(is_plain, inner):
+        s[op].compute_inline()
+    blocks, threads = _columns(scan, [s[op].op for op in steps], apart=all(map(is_plain, inner)))
+    block, thread = thread_axis((0, blocks), "blockIdx.x"), thread_axis((0, threads), "threadIdx.x")
     s[scan].env_threads([block, thread])
-    for op in dict.fromkeys(steps):
+    for op in steps:
         stage = s[op]
         if len(op.axis) > 1:
-            _, inner = stage.split(stage.fuse(*op.axis[1:]), factor=threads)
+            outer, inner = stage.split(stage.fuse(*op.axis[1:]), factor=threads)
             stage.bind(inner, thread)
+            if blocks > 1:
+                stage.bind(outer, block)
 
 
-def _useful_threads(op: Operation) -> int:
-    """As many threads as an operation of a scan has elements in a step, up to a block's."""
-    known = [constant_extent(axis) for axis in op.axis[1:]]
-    return max(min(prod(extent for extent in known if extent is not None), THREADS), 1) if None not in known else THREADS
+def _columns(scan: Operation, steps: Sequence[Operation], apart: bool) -> tuple[int, int]:
+    """How many blocks of how many threads share the elements of a step. apart: whether nothing but the steps is computed in one;
+    blocks may share these if each column of theirs reads its own states alone."""
+    extents = [[constant_extent(axis) for axis in op.axis[1:]] for op in steps]
+    if any(None in each for each in extents):
+        return 1, THREADS
+    sizes = [prod(extent for extent in each if extent is not None) for each in extents]
+    own = all(load.indices[1:] == op.axis[1:] for op in steps for load in loads_of(op) if load.producer in scan.own_placeholders)
+    if not (apart and own) or len(set(sizes)) > 1 or max(sizes) <= WARP:
+        return 1, max(min(max(sizes), THREADS), 1)
+    return ceil(max(sizes) / WARP), WARP  # few a block, since each takes as long as there are steps
 
 
 BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
