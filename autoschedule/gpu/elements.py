@@ -3,39 +3,56 @@
     for blockIdx.x:  for threadIdx.x in 256:  B[4 at once] = ..         rows of whole vectors: all axes as one
 
     for blockIdx.y, blockIdx.x:                                         A[x, y] is read down its columns
-      A.shared[32, 32] = A[..]                                          as it lies, side by side
-      for threadIdx.y in 8:  for threadIdx.x in 32:  4 rows of B[y, x] = A.shared[x, y]
+      A.shared[32, 32] = A[..]                                          as it lies, side by side, 4 at once
+      for threadIdx.y in 32:  for threadIdx.x in 8:  B[y, 4 of x] = A.shared[x, y]
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import gcd
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar, ProducerLoad
+from ...ir.expr import IterVar, Node, ProducerLoad
+from ...ir.visit import children, post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
+from ...te.shape import same_extent
 from ...te.tensor import tensor_of
-from ..operations import contiguous, elements, fixed_extent, loads_of
-from .threads import THREADS, WARP, lanes_of
+from ..operations import axes_in, contiguous, elements, fixed_extent, loads_of
+from ..plan import Candidate
+from .threads import THREADS, VECTOR, WARP, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
+    from ...te.tensor import Tensor
     from ..groups import Group
 
 __all__ = ["element_a_thread", "injective"]
 
-TILE_ROWS = 8
-"""Threads along the rows of a tile that is read across."""
+BANK = 4
+"""Bytes of a bank of shared memory."""
+TILE_COLUMNS = 8
+"""Vectors of a row of a tile that is read across."""
 
 
 def injective(group: Group) -> None:
     """16 bytes a thread, or tiles in shared memory for what is read across."""
     group.inline_cheap_heads()
-    across = _read_across(group.s[group.output].op)
+    op = group.s[group.output].op
+    across = _read_across(op)
     if across:
-        _in_tiles(group, *across)
+        names, lanes = ", ".join(dict.fromkeys(tensor_of(load).name for load in across[1])), _tile_lanes(op, *across)
+        size = max(WARP, TILE_COLUMNS * lanes)
+        small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < BANK else ""
+        group.choose("injective", [Candidate(
+            f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}",
+            partial(_in_tiles, group, *across, lanes))])
     else:
-        vectors_a_thread(group.s[group.output])
+        lanes, why = _lanes(op)
+        group.choose("injective", [Candidate("; ".join([f"{lanes} elements a thread{why}", *_scattered(op)]),
+                                             partial(_vectors_a_thread, group.s[group.output], lanes))])
 
 
 def element_a_thread(group: Group) -> None:
@@ -46,11 +63,50 @@ def element_a_thread(group: Group) -> None:
     _a_thread_each(group.s, group.output, group.anchor)
 
 
-def vectors_a_thread(stage: Stage) -> None:
-    """A thread for each 16 bytes, where rows consist of such; else for each element."""
-    lanes = lanes_of(stage.op.output(0).dtype)
-    rows = fixed_extent(stage.op.axis[-1]) if stage.op.axis else 0
-    if not rows or rows % lanes or lanes == 1:
+def _lanes(op: Operation) -> tuple[int, str]:
+    """How many neighbours a thread has, so that the widest of them are 16 bytes, and why they are fewer."""
+    tensors = [op.output(0), *(tensor_of(load) for load in loads_of(op) if op.axis and op.axis[-1] in contiguous(load))]
+    lanes = min(lanes_of(tensor.dtype) for tensor in tensors)
+    count = fixed_extent(op.axis[-1]) if op.axis else 1
+    if count and count % lanes and _is_flat(op):
+        count = elements(op) or count
+    own = gcd(lanes, count) if count else 1
+    return own, "" if own == lanes else f", since {'a row has ' + str(count) if count else 'sizes are not known'}"
+
+
+def _is_flat(op: Operation) -> bool:
+    """Whether all that is read lies as what is stored does, so that all rows are one."""
+    def plain(load: ProducerLoad) -> bool:
+        return load.indices == op.axis and all(map(same_extent, load.producer.shape, op.output_shape))
+
+    stack: list[Node] = list(op.values)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, IterVar) or isinstance(node, ProducerLoad) and not plain(node):
+            return False
+        if not isinstance(node, ProducerLoad):
+            stack.extend(children(node))
+    return True
+
+
+def _scattered(op: Operation) -> Iterator[str]:
+    """What neighbouring threads do not read side by side, and why."""
+    last = op.axis[-1] if op.axis else None
+    loads: dict[Tensor, list[ProducerLoad]] = {}
+    for load in loads_of(op):
+        loads.setdefault(tensor_of(load), []).append(load)
+    for tensor, own in loads.items():
+        indices = [index for load in own for index in load.indices]
+        if any(isinstance(node, ProducerLoad) for index in indices for node in post_order(index)):
+            yield f"{tensor.name} is read where data say"
+        elif last is not None and any(last in axes_in(index) for index in indices) and not any(
+                last in contiguous(load) for load in own):
+            yield f"{tensor.name} is read at places that lie apart"
+
+
+def _vectors_a_thread(stage: Stage, lanes: int) -> None:
+    """So many elements for each thread."""
+    if lanes == 1:
         _bind(stage, stage.fuse(*stage.op.axis))
         return
     rest, vector = stage.split(stage.fuse(*stage.op.axis), factor=lanes)
@@ -91,26 +147,44 @@ def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
     return None
 
 
-def _in_tiles(group: Group, across: IterVar, loads: list[ProducerLoad]) -> None:
+def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -> int:
+    """How many neighbours a thread moves at once through a tile, on both ways."""
+    lanes = min(lanes_of(tensor.dtype) for tensor in (op.output(0), *map(tensor_of, loads)))
+    extents = fixed_extent(across), fixed_extent(op.axis[-1])
+    lanes = gcd(lanes, *extents) if lanes * BANK >= VECTOR else 1  # wider elements would meet in banks, two by two
+    while lanes > 1 and TILE_COLUMNS * lanes > 2 * min(extents):
+        lanes //= 2
+    return lanes
+
+
+def _in_tiles(group: Group, across: IterVar, loads: list[ProducerLoad], lanes: int) -> None:
     s, output = group.s, group.output
     place = s[output].op.axis.index(across)
     sources = list(dict.fromkeys(tensor_of(load) for load in loads))
     copies = [s[s.cache_read(tensor, "shared", [s[output]])] for tensor in sources]
     stage = s[output]
     y, x = stage.op.axis[place], stage.op.axis[-1]
-    rows, row = stage.split(y, factor=WARP)
-    columns, column = stage.split(x, factor=WARP)
-    some, row = stage.split(row, factor=TILE_ROWS)
+    size = max(WARP, TILE_COLUMNS * lanes)
+    width = size // lanes
+    down = thread_axis((0, THREADS // width), "threadIdx.y")
+    along = thread_axis((0, width), "threadIdx.x")
+    rows, row = stage.split(y, factor=size)
+    columns, column = stage.split(x, factor=size)
+    some, row = stage.split(row, factor=THREADS // width)
+    column, vector = stage.split(column, factor=lanes)
     others = [axis for axis in stage.op.axis if axis not in (y, x)]
-    stage.reorder(*others, rows, columns, row, column, some)
+    stage.reorder(*others, rows, columns, row, column, some, vector)
     block = stage.fuse(*others, rows, columns)
     stage.bind(block, thread_axis("blockIdx.x"))
-    stage.bind(row, thread_axis((0, TILE_ROWS), "threadIdx.y"))
-    stage.bind(column, thread_axis((0, WARP), "threadIdx.x"))
+    stage.bind(row, down)
+    stage.bind(column, along)
+    stage.vectorize(vector)
     for copy in copies:
         copy.compute_at(stage, block)
-        copy.storage_align(copy.op.axis[-2], 2, 1)
-        rest, thread = copy.split(copy.fuse(*copy.op.axis), factor=WARP)
-        rest, down = copy.split(rest, factor=TILE_ROWS)
-        copy.bind(down, thread_axis((0, TILE_ROWS), "threadIdx.y"))
-        copy.bind(thread, thread_axis((0, WARP), "threadIdx.x"))
+        bank = max(BANK // copy.op.output(0).dtype.bytes, 1)  # rows lie an odd number of banks apart
+        copy.storage_align(copy.op.axis[-2], 2 * bank, bank)
+        rest, vector = copy.split(copy.fuse(*copy.op.axis), factor=lanes)
+        copy.vectorize(vector)
+        rest, thread = copy.split(rest, factor=width)
+        copy.bind(copy.split(rest, factor=THREADS // width)[1], down)
+        copy.bind(thread, along)

@@ -40,3 +40,36 @@ def test_a_transpose_goes_through_shared_memory_whose_rows_lie_in_other_banks() 
     output = te.compute((480, 640), lambda i, j: A[j, i], name="T")
     text = gpu_choices.text_of(tw.autoschedule.schedule([output], target="cuda"), output)
     assert "__shared__ __align__(16) float A_shared[1055]" in text and "__syncthreads()" in text
+
+
+@pytest.mark.parametrize(("shape", "lanes"), [((4, 33), 4), ((3, 34), 2), ((5, 33), 1)])
+def test_rows_of_one_shape_are_taken_as_one(shape: tuple[int, int], lanes: int) -> None:
+    A, B = te.placeholder(shape, name="A"), te.placeholder(shape, name="B")
+    output = te.compute(shape, lambda i, j: A[i, j] + B[i, j], name="C")
+    assert gpu_choices.differs(output, np.random.default_rng(lanes)) == ""
+    s = tw.autoschedule.schedule([output], target="cuda")
+    assert s.plan[0].description.startswith(f"{lanes} elements a thread")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_a_transpose_moves_16_bytes_each_way_but_of_elements_wider_than_banks(dtype: str) -> None:
+    A = te.placeholder((64, 128), dtype, name="A")
+    output = te.compute((128, 64), lambda i, j: A[j, i], name="T")
+    s = tw.autoschedule.schedule([output], target="cuda -emulate")
+    kernel = tw.build(s, [A, output], target="cuda -emulate")
+    values = np.arange(64 * 128).reshape(64, 128).astype(dtype)
+    result = np.empty((128, 64), dtype)
+    kernel(values, result)
+    np.testing.assert_array_equal(result, values.T)
+    launch, = kernel.kernels
+    assert launch.uncoalesced == 0
+    assert {row.bytes for row in launch.traffic if row.memory == "global"} == {8 if dtype == "float64" else 16}
+    assert launch.bank_conflicts == 0 or dtype == "float16"
+
+
+def test_a_plan_says_what_is_not_read_side_by_side() -> None:
+    A, where = te.placeholder((64, 64), name="A"), te.placeholder((64,), "int32", name="where")
+    for read, said in ((lambda i, j: A[i, where[j]], "A is read where data say"),
+                       (lambda i, j: A[i, 63 - j], "places that lie apart"), (lambda i, j: A[j, i], "since A is read across")):
+        s = tw.autoschedule.schedule([te.compute((64, 64), read, name="C")], target="cuda")
+        assert said in s.plan[0].description

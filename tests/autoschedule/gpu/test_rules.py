@@ -18,7 +18,8 @@ def smoothed(steps: int, columns: int) -> te.Tensor:
 
 
 @pytest.mark.parametrize(("output", "blocks"), [
-    (topi.cumsum(te.placeholder((5, 67), name="A"), 0), 3), (topi.cumsum(te.placeholder((5, 31), name="A"), 0), 1), (smoothed(5, 67), 1),
+    (topi.cumsum(te.placeholder((5, 67), name="A"), 0), 3), (topi.cumsum(te.placeholder((5, 31), name="A"), 0), 1),
+    (smoothed(5, 67), 1),
 ], ids=["columns", "a warp", "mixed"])
 def test_blocks_share_the_columns_of_a_scan_that_mixes_none(output: te.Tensor, blocks: int) -> None:
     assert gpu_choices.differs(output, np.random.default_rng(blocks), exact=True) == ""
