@@ -151,7 +151,7 @@ def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -
     """How many neighbours a thread moves at once through a tile, on both ways."""
     lanes = min(lanes_of(tensor.dtype) for tensor in (op.output(0), *map(tensor_of, loads)))
     extents = fixed_extent(across), fixed_extent(op.axis[-1])
-    lanes = gcd(lanes, *extents) if lanes * BANK >= VECTOR else 1  # wider elements would meet in banks, two by two
+    lanes = min(gcd(lanes, *extents), 8) if lanes * BANK >= VECTOR else 1  # wider elements would meet in banks, two by two
     while lanes > 1 and TILE_COLUMNS * lanes > 2 * min(extents):
         lanes //= 2
     return lanes
