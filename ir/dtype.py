@@ -91,8 +91,11 @@ def _parse(text: str) -> DType:
     match = _PATTERN.fullmatch(text)
     if match is None:
         near = get_close_matches(text, SCALAR_TYPES, 1)
-        raise UnknownDType(f"unknown dtype {text!r}", called=user_source(), allowed=", ".join(SCALAR_TYPES),
-                           fix=f"did you mean \"{near[0]}\"?" if near else "declare one of these")
+        fix = f"did you mean \"{near[0]}\"?" if near else "declare one of these"
+        if text in ("complex64", "complex128"):
+            part = "float32" if text == "complex64" else "float64"
+            fix = f"declare pairs, te.placeholder((*shape, 2), dtype=\"{part}\"), and pass x[..., None].view(\"{part}\")"
+        raise UnknownDType(f"unknown dtype {text!r}", called=user_source(), allowed=", ".join(SCALAR_TYPES), fix=fix)
     scalar, lanes = match[1], int(match[2] or 1)
     dtype = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
     kind = "bfloat" if scalar == "bfloat16" else scalar.rstrip("0123456789")

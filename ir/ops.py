@@ -127,7 +127,7 @@ def _not_an_expression(value: object) -> NotAnExpression:
         f"{type(value).__name__} is no expression", reason=f"got {value!r}"[:200], called=user_source(),
         allowed="numbers, numpy scalars, te.var, iteration variables, elements of tensors A[i, j], and what they make",
         fix="declare it as T = te.placeholder(shape, dtype), read T[i], and pass the array when the kernel is called"
-            if several else "",
+            if several else "write its two parts: complex numbers are pairs of floats" if isinstance(value, complex) else "",
     )
 
 

@@ -176,9 +176,11 @@ class _Report:
 
 def _wrong_dtype(r: _Report) -> CallError:
     got = f"dtype {r.found.dtype}" if r.found else "another dtype"
-    return r.error(WrongDType, f"has {got}; {r.param.dtype} is expected",
-                   f'pass x.astype("{r.param.dtype}"), or declare the placeholder with that dtype'
-                   if not r.buffer.is_output else f'make the output with dtype="{r.param.dtype}"')
+    fix = f'make the output with dtype="{r.param.dtype}"' if r.buffer.is_output else (
+        f'pass x.astype("{r.param.dtype}"), or declare the placeholder with that dtype')
+    if r.found is not None and str(r.found.dtype) == {"float32": "complex64", "float64": "complex128"}.get(str(r.param.dtype)):
+        fix = f'complex numbers are pairs here: pass x[..., None].view("{r.param.dtype}"), whose last dimension is 2'
+    return r.error(WrongDType, f"has {got}; {r.param.dtype} is expected", fix)
 
 
 def _wrong_rank(r: _Report) -> CallError:
