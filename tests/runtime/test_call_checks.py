@@ -89,7 +89,7 @@ def test_arguments_may_be_named(add):
     (lambda x: 3.0, errors.NotATensor, r"is a float, not a tensor(.|\n)*rank 0"),
     (lambda x: np.ma.masked_array(x), errors.NotATensor, r"MaskedArray(.|\n)*knows? no masks"),
     (lambda x: x.astype(object), errors.WrongDType, "has dtype object; float32 is expected"),
-    (lambda x: x.astype(np.complex64), errors.WrongDType, r'complex64; float32 is expected(.|\n)*x\[\.\.\., None\]\.view\("float32"\)'),
+    (lambda x: x.astype(np.complex64), errors.WrongDType, r'complex64(.|\n)*None\]\.view\("float32"\)'),
     (lambda x: x.astype(np.float64), errors.WrongDType, r'float64; float32 is expected(.|\n)*x.astype\("float32"\)'),
     (lambda x: x.view([("x", F32)]), errors.WrongDType, "has dtype void32; float32 is expected"),
     (lambda x: x.astype(">f4"), errors.WrongByteOrder, "holds float32 in big-endian"),
