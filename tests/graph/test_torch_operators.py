@@ -92,3 +92,57 @@ def test_a_recurrent_layer_is_machine_code() -> None:
     g = tw.graph.from_torch(Recurrent("LSTM").eval(), (x,))
     assert [node.operator for node in g.nodes].count("loop") == 1
     assert tw.build(g).verify(x.numpy())
+
+
+def grown(x: Any, steps: Any) -> Any:
+    """x doubled, so often, by torch's loop."""
+    from torch._higher_order_ops.while_loop import while_loop
+
+    return while_loop(lambda i, y: i < steps, lambda i, y: (i + 1, y * 2 + i), (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+def summed(x: Any, w: Any) -> Any:
+    """Running sums of rows, each times w, by torch's scan."""
+    from torch._higher_order_ops.scan import scan
+
+    return scan(lambda total, row: (total + row @ w, total * row), torch.zeros(4), x)
+
+
+def projected(x: Any, w: Any) -> Any:
+    """Each matrix by torch's map."""
+    from torch._higher_order_ops.map import map as mapped
+
+    return mapped(lambda part, w: (part @ w).relu(), x, w)
+
+
+def chosen(x: Any, w: Any) -> Any:
+    """A branch in a branch, of which one reads what the other does not."""
+    def inner(x: Any, w: Any) -> Any:
+        return torch.cond(w.sum() > 0, lambda x: x.relu(), lambda x: -x, (x,))
+
+    return torch.cond(x.sum() > 0, inner, lambda x, w: x * w, (x, w))
+
+
+@pytest.mark.parametrize(("function", "operator", "calls"), [
+    (chosen, "if", [(normal(3, 4), normal(4)), (-normal(3, 4).abs(), normal(4)), (normal(3, 4).abs(), -normal(4).abs())]),
+    (grown, "loop", [(normal(5), torch.tensor(3)), (normal(5), torch.tensor(0))]),
+    (summed, "loop", [(normal(7, 4), normal(4, 4))]), (projected, "loop", [(normal(5, 3, 4), normal(4, 2))])])
+def test_control_flow_of_torch_is_nodes_with_graphs_inside(function: Any, operator: str, calls: list[Any]) -> None:
+    module = Module(function).eval()
+    g = tw.graph.from_torch(module, calls[0])
+    assert operator in [node.operator for node in g.nodes] and tw.graph.parse(str(g)) == g
+    m = tw.build(g)
+    for tensors in calls:
+        arrays = [one.numpy() for one in tensors]
+        expected = module(*tensors)
+        made, results = m(*arrays), g.run(*arrays)
+        for ours, again, theirs in zip(made if isinstance(made, list) else [made], results, expected if isinstance(
+                expected, tuple) else [expected], strict=True):
+            np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(again, theirs.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_branch_has_that_is_not_supported_is_listed() -> None:
+    module = Module(lambda x: torch.cond(x.sum() > 0, lambda x: torch.special.bessel_j0(x), lambda x: x + 1, (x,)))
+    with pytest.raises(tw.GraphError, match=r"TW0912.*\n.*special_bessel_j0"):
+        tw.graph.from_torch(module, (normal(3),))

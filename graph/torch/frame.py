@@ -1,0 +1,329 @@
+"""A graph of an exported program on its way to a graph of ours: each call by the row of its operator, graphs inside of calls in
+their place, or as those of `if` and `loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ...errors import FAULTS, GraphError, TilewrightError, user_source
+from ..conversion import Conversion, Refused, Scope, product
+from ..errors import NotAModel
+from ..inner import InnerScope, emit_if, emit_loop
+from ..types import TensorType
+from .aliases import Alias, Step
+from .call import ROWS, SYNONYMS, VIEWS, Call
+from .numbers import number
+from .schema import Frame, Node, Symbol, TensorMeta, TensorName
+
+__all__ = ["FrameReading", "tensors_of"]
+
+_ATEN = "torch.ops.aten."
+_ASSERTIONS = ("aten._assert", "aten.sym_constrain_range", "aten._assert_tensor_metadata", "aten._assert_scalar")
+_INLINED = ("torch.ops.higher_order.wrap_with_set_grad_enabled", "torch.ops.higher_order.wrap_with_autocast")
+_ITERATION = "iteration"
+"""The input of a loop's graph that counts."""
+
+
+class FrameReading:
+    """A graph of the program, as it is read into a scope. refused: what is not supported, by a reason the nodes. tensors, numbers:
+    what its names stand for; what is not there comes from a node that was refused, or waits for one."""
+
+    def __init__(self, scope: Scope, frame: Frame, refused: dict[str, list[str]]) -> None:
+        self.scope, self.frame, self.refused = scope, frame, refused
+        self.tensors: dict[str, Alias] = {}
+        self.numbers: dict[str, Any] = {}
+        self.waiting: set[str] = set()
+
+    def run(self) -> None:
+        for node in self.frame.nodes:
+            names = {str(name) for name in _names_of(node.arguments)}
+            if names & self.waiting or not self.is_known(node):
+                if not self.is_known(node):
+                    self.refuse(node, "the operator is not supported")
+                self.waiting.update(name for name in node.outputs if name)
+                continue
+            unknown = [name for name in sorted(names) if name not in self.tensors and name not in self.numbers]
+            if unknown:
+                raise NotAModel(f"the node {node.name[:100]!r} reads {unknown[0][:100]!r}, which nothing before it gives",
+                                called=user_source(), fix="write the program again by torch.export.save")
+            self.node(node)
+
+    def is_known(self, node: Node) -> bool:
+        target = node.target
+        return not target.startswith("torch.ops.") or target in _INLINED or target in _CONTROL or _row_name(target)[0] in ROWS \
+            or _is_number(target) or _is_assertion(target)
+
+    def node(self, node: Node) -> None:
+        if _is_assertion(node.target):
+            return
+        try:
+            if node.target in _INLINED:
+                self.inlined(node)
+            elif node.target in _CONTROL:
+                self.control(node)
+            elif _is_number(node.target):
+                self.number(node)
+            else:
+                self.call(node)
+            return
+        except Refused as reason:
+            self.refuse(node, str(reason))
+        except TilewrightError as problem:
+            if not isinstance(problem, GraphError) or problem.code in ("TW0911", "TW0912", "TW0913"):
+                raise
+            self.refuse(node, f"{problem.headline}. {problem.reason}")
+        except (*FAULTS, MemoryError) as problem:
+            self.refuse(node, f"it is not as its operator says: {type(problem).__name__} {problem}"[:300])
+        self.waiting.update(name for name in node.outputs if name)
+
+    def number(self, node: Node) -> None:
+        if node.target.startswith((_ATEN + "sym_size", _ATEN + "sym_numel")):
+            shape = self.scope.graph.types[self.tensor(node.arguments["self"])].shape
+            value: Any = shape[int(node.arguments["dim"])] if "sym_size" in node.target else product(shape)
+        else:
+            operands = [self.symbol(each) if isinstance(each, Symbol) else each for each in node.arguments.values()]
+            value = number(node.target, operands)
+        self.numbers.update(dict.fromkeys(node.outputs, value))
+
+    def refuse(self, node: Node, reason: str) -> None:
+        self.refused.setdefault(f"{node.target[:100]}: {reason}", []).append(node.source or node.name)
+
+    def inlined(self, node: Node) -> None:
+        """A graph that a node calls, in the place of the node."""
+        arguments: list[Any] = list(node.arguments.values())
+        at = next(at for at, each in enumerate(arguments) if isinstance(each, Frame))
+        inner = self.entered(self.scope, arguments[at], [self.argument(each) for each in arguments[at + 1:]])
+        if inner is None:
+            self.waiting.update(name for name in node.outputs if name)
+            return
+        results: list[Any] = []
+        for each in arguments[at].outputs:
+            results += cast("list[Any]", each) if isinstance(each, list) else [each]
+        for name, each in zip(node.outputs, results, strict=True):
+            if isinstance(each, TensorName):
+                self.tensors[name] = inner.tensors[each]
+            elif isinstance(each, Symbol):
+                self.numbers[name] = inner.numbers[each]
+
+    def argument(self, value: Any) -> Any:
+        """What an argument is here: the memory of a tensor, or a number."""
+        return self.tensors[value] if isinstance(value, TensorName) else self.numbers[value] if isinstance(value, Symbol) else value
+
+    def entered(self, scope: Scope, graph: Frame, given: Sequence[Any]) -> FrameReading | None:
+        """A graph of the program after it was read, its inputs being these; None where something of it is refused."""
+        inner = FrameReading(scope, graph, self.refused)
+        for name, each in zip(graph.inputs, given, strict=True):
+            (inner.tensors if isinstance(name, TensorName) else inner.numbers)[str(name)] = each
+        before = sum(map(len, self.refused.values()))
+        inner.run()
+        return inner if sum(map(len, self.refused.values())) == before else None
+
+    def inside(self, scope: InnerScope, graph: Frame, given: Sequence[Any]) -> list[str] | None:
+        """The results of a graph inside of a node. given: its inputs, values of the scope or of ours, and numbers."""
+        inner = self.entered(scope, graph, [Alias.fresh(scope.taken(each.current())) if isinstance(each, Alias) else
+                                            Alias.fresh(each) if isinstance(each, TensorName) else each for each in given])
+        if inner is None:
+            return None
+        results: list[Any] = []
+        for each in graph.outputs:
+            results += cast("list[Any]", each) if isinstance(each, list) else [each]
+        return [inner.value(each) for each in results]
+
+    def control(self, node: Node) -> None:
+        """A node with graphs inside."""
+        values = _CONTROL[node.target](self, node, list(node.arguments.values()))
+        if values is None:
+            self.waiting.update(name for name in node.outputs if name)
+            return
+        for name, value in zip(node.outputs, values, strict=True):
+            if name:
+                self.check(name, self.scope.graph.types[value])
+                self.tensors[name] = Alias.fresh(value)
+
+    def branch(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
+        """torch.cond(condition, then, otherwise, operands)."""
+        condition, *graphs, operands = arguments
+        if not isinstance(condition, TensorName):
+            raise Refused("its condition is no tensor")
+        scopes = [InnerScope(self.scope, name) for name in ("then", "else")]
+        given = [self.argument(each) for each in operands]
+        results = [self.inside(scope, graph, given) for scope, graph in zip(scopes, graphs, strict=True)]
+        if any(each is None for each in results):
+            return None
+        flag = Conversion(self.scope, [], node.source).reshape(self.tensor(condition), ())
+        return emit_if(self.scope, flag, scopes, [each for each in results if each is not None], node.source)
+
+    def repeated(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
+        """torch's while_loop(condition, body, carried, values)."""
+        condition, body, carried, values = arguments
+        first, rest = [self.argument(each) for each in carried], [self.argument(each) for each in values]
+        begins = self.entered(self.scope, condition, [*first, *rest])
+        scope, names = self.loop_body(first)
+        results = self.inside(scope, body, [*names, *rest])
+        if begins is None or results is None:
+            return None
+        goes_on = self.inside(scope, condition, [*map(TensorName, results), *rest]) or []
+        flags = [Conversion(each, [], node.source).reshape(value, ()) for each, value in (
+            (self.scope, begins.value(condition.outputs[0])), (scope, goes_on[0]))]
+        began = [each.current() for each in first]
+        return emit_loop(self.scope, scope, "", flags[0], began, [flags[1], *results], None, node.source)
+
+    def scanned(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
+        """torch's scan(body, carried, slices, values), and map_impl(body, slices, values)."""
+        body, *carried, slices, values = arguments
+        first, rest = [self.argument(each) for each in carried[0]] if carried else [], [self.argument(each) for each in values]
+        scope, names = self.loop_body(first)
+        along = [self.tensor(each) for each in slices]
+        parts = [scope.emit("take", (scope.taken(each), _ITERATION), {"axis": 0}, node.source)[0] for each in along]
+        results = self.inside(scope, body, [*names, *map(TensorName, parts), *rest])
+        if results is None:
+            return None
+        count = self.scope.graph.types[along[0]].shape[0]
+        return emit_loop(self.scope, scope, "", "", [each.current() for each in first], results, count, node.source)
+
+    def loop_body(self, first: Sequence[Any]) -> tuple[InnerScope, list[TensorName]]:
+        """The graph of a loop to be, and what it carries."""
+        if not all(isinstance(each, Alias) for each in first):
+            raise Refused("it carries a number that is no tensor")
+        scope = InnerScope(self.scope, "body")
+        scope.graph.input(_ITERATION, (), "int64")
+        kinds = [self.scope.graph.types[each.current()] for each in first]
+        return scope, [TensorName(scope.graph.input(f"carried{at}", kind.shape, kind.dtype)) for at, kind in enumerate(kinds)]
+
+    def call(self, node: Node) -> None:
+        name, in_place = _row_name(node.target)
+        meta = next((self.frame.tensors[each] for each in node.outputs if each in self.frame.tensors), None)
+        c = Call(self.scope, name, node.arguments, meta, node.source, self.tensor, self.symbol)
+        row = ROWS[name]
+        given = row(c)
+        c.refuse_unread_arguments()
+        values = [given] if isinstance(given, str) else list(given)
+        first, source = next(((key, each) for key, each in node.arguments.items() if isinstance(each, TensorName)), ("", None))
+        if in_place:
+            assert source is not None, "an operator in place has a tensor to write to"
+            kind = c.type(self.tensor(source))
+            whole = c.cast(values[0], kind.dtype)
+            whole = whole if c.type(whole).shape == kind.shape else c.emit("broadcast_to", whole, shape=kind.shape)
+            self.tensors[source].write(whole)
+            self.tensors.update({name: self.tensors[source] for name in node.outputs[:1] if name})
+            return
+        shared = source is not None and name in VIEWS and _shares(meta, self.frame.tensors.get(source), name)
+        for at, (result, value) in enumerate(zip(node.outputs, values, strict=False)):
+            if not result:
+                continue
+            if not value:  # which the row does not compute: what reads it waits
+                self.waiting.add(result)
+                continue
+            self.check(result, c.type(value))
+            if shared and source is not None:
+                self.tensors[result] = self.tensors[source].part(_step(row, c, first, name, at), value)
+            else:
+                self.tensors[result] = Alias.fresh(value)
+
+    def check(self, name: str, kind: TensorType) -> None:
+        """What torch says of a tensor holds of ours."""
+        meta = self.frame.tensors.get(name)
+        if meta is None:
+            raise Refused("nothing is said of its result")
+        agree = len(meta.shape) == len(kind.shape) and all(
+            each == other or not isinstance(each, int) or not isinstance(other, int)
+            for each, other in zip(meta.shape, kind.shape, strict=True))
+        if meta.dtype != kind.dtype or not agree:
+            raise Refused(f"its result would be {kind}, where torch says {meta.dtype}[{', '.join(map(str, meta.shape))}]")
+
+    def tensor(self, name: str) -> str:
+        return self.tensors[name].current()
+
+    def symbol(self, name: str) -> Any:
+        return self.numbers[name]
+
+    def value(self, argument: Any) -> str:
+        """Our value of an output."""
+        if isinstance(argument, TensorName):
+            if argument not in self.tensors:
+                raise NotAModel(f"the program's output {argument[:100]!r} is no tensor of it", called=user_source(),
+                                fix="write the program again by torch.export.save")
+            return self.tensor(argument)
+        if isinstance(argument, Symbol):
+            argument = self.numbers.get(argument)
+        if isinstance(argument, str):
+            counted = self.scope.emit("arange", (), {"shape": (1,), "start": (argument,)}, "output")[0]
+            return self.scope.emit("reshape", (counted,), {"shape": ()}, "output")[0]
+        if isinstance(argument, (bool, int, float)):
+            return self.scope.constant(np.asarray(argument, np.float32 if isinstance(argument, float) else None))
+        raise NotAModel("the program has an output that is no tensor and no number", called=user_source(),
+                        fix="return tensors alone")
+
+
+Control = Callable[[FrameReading, Node, list[Any]], "Sequence[str] | None"]
+_HIGHER = "torch.ops.higher_order."
+_CONTROL: dict[str, Control] = {
+    _HIGHER + "cond": FrameReading.branch, _HIGHER + "while_loop": FrameReading.repeated, _HIGHER + "scan": FrameReading.scanned,
+    _HIGHER + "map_impl": FrameReading.scanned,
+}
+"""Nodes with graphs inside, as they become nodes of ours: their values, None where what is inside is refused."""
+
+
+def _step(row: Any, c: Call, first: str, name: str, at: int) -> Step:
+    def forward(value: str) -> str:
+        results = row(c.over(first, value))
+        return results if isinstance(results, str) else results[at]
+
+    back = VIEWS[name]
+    if back is None:
+        return Step(name, forward, None)
+    return Step(name, forward, lambda whole, part: back(_numbered(c, first, whole, at), whole, part))
+
+
+def _numbered(c: Call, first: str, whole: str, at: int) -> Call:
+    """The call over another whole; "at" tells which of its results it is about."""
+    call = c.over(first, whole)
+    call.arguments["at"] = at
+    return call
+
+
+_PERHAPS = ("reshape.default", "flatten.using_ints", "contiguous.default")
+_CONVERTED = ("to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as.default", "expand_as.default")
+
+
+def _shares(result: TensorMeta | None, source: TensorMeta | None, name: str) -> bool:
+    """Whether a result is memory of its argument. A reshape copies where what was not in order is in order afterwards."""
+    if result is None or source is None:
+        return False
+    if name in _CONVERTED and result.dtype != source.dtype:
+        return False
+    return not (name in _PERHAPS and result.is_contiguous and not source.is_contiguous)
+
+
+def _row_name(target: str) -> tuple[str, bool]:
+    """The name of the row of an operator, and whether it writes to its first argument."""
+    name = target.removeprefix(_ATEN)
+    operator, _, overload = name.partition(".")
+    in_place = operator.endswith("_") and not operator.endswith("__")
+    plain = operator[:-1] if in_place else operator
+    return (f"{SYNONYMS.get(plain, plain)}.{overload}", in_place) if target.startswith(_ATEN) else (target, False)
+
+
+def _is_assertion(target: str) -> bool:
+    return target.startswith(tuple(f"torch.ops.{name}" for name in _ASSERTIONS))
+
+
+def _is_number(target: str) -> bool:
+    return target.startswith((_ATEN + "sym_size", _ATEN + "sym_numel", "_operator.", "torch.sym_", "math."))
+
+
+def _names_of(value: Any) -> list[str]:
+    """The tensors and symbols that arguments speak of."""
+    if isinstance(value, (TensorName, Symbol)):
+        return [value]
+    if isinstance(value, (list, dict)):
+        parts = cast("Sequence[Any]", value.values() if isinstance(value, dict) else value)  # type: ignore[reportUnknownMemberType]
+        return [name for each in parts for name in _names_of(each)]
+    return []
+
+
+def tensors_of(value: Any) -> list[str]:
+    return [name for name in _names_of(value) if isinstance(name, TensorName)]
