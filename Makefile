@@ -19,8 +19,12 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,tune]'
 	@touch $@
 
-demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpened
-	@$(BIN)/python -m tilewright run --demo
+$(VENV)/model: $(STAMP)
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --target $@ onnx protobuf typing_extensions magika || \
+	  echo "the wheel with the demo's network is not to be had: the demo goes without"
+
+demo: $(STAMP) $(VENV)/model  ## the main job: a matmul in six steps, a photograph sharpened, a network
+	@PYTHONPATH=$(VENV)/model $(BIN)/python -m tilewright run --demo
 
 test: $(STAMP)  ## every test, drawn checks as a sample
 	@$(PYTEST) tests

@@ -2,8 +2,8 @@
 
 A matrix product in six steps, and with a second program in none, by the schedules that tilewright chooses; a photograph
 sharpened by a scheduled image pipeline, bit for bit as numpy does it; a schedule that the tuner finds; the pipeline as a library
-that a C program calls; a GPU kernel run by the emulator. What needs a package or a compiler that is not there says so, and the
-rest goes on.
+that a C program calls; a network that a wheel ships, which tells the kinds of files, and from C too; a GPU kernel run by the
+emulator. What needs a package or a compiler that is not there says so, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from ..codegen.cuda.errors import EmulatorUnavailable
 from ..codegen.export.errors import NoLinker
 from ..driver.build import build
 from ..driver.schedule import schedule as autoschedule
+from ..graph import Graph
+from ..graph.errors import ModelPackageMissing
+from ..graph.onnx import from_onnx
 from ..runtime import num_threads
-from . import gpu, library, matmul, paths, unsharp
+from . import gpu, library, matmul, model, paths, unsharp
 from .clock import interleaved
 from .picture import read_picture, write_png
 
@@ -46,6 +49,7 @@ def main(folder: str = "out") -> int:
     demo.show_unsharp(image, kind)
     demo.show_tuning()
     demo.show_shipping(image)
+    demo.show_model()
     demo.show_gpu()
     return demo.close()
 
@@ -161,9 +165,42 @@ class Demo:
         self.note("unsharp mask, from C", seconds, f"{image.size / seconds / 1e6:.0f} MB/s", "", same, "numpy's to the bit")
         self.files.append(("C program", where / "program.c"))
 
+    def show_model(self) -> None:
+        """A network of ONNX that tells the kinds of files, as one native call, and from C."""
+        self.title("6. a model that a wheel ships, told what this demo has written")
+        source = model.model_folder()
+        if source is None:
+            self.quiet("pip install --no-deps magika for its model, and 'tilewright[models]' to read it")
+            return
+        written = {self.folder / "picture.png": "png", Path(model.__file__): "python", self.folder / "library" / "program.c": "c"}
+        paths = [path for path in written if path.exists()]
+        try:
+            g = from_onnx(source / "model.onnx", shapes={"bytes": (1, 2 * model.ENDS)})
+        except ModelPackageMissing as error:
+            self.quiet(str(error))
+            return
+        assert isinstance(g, Graph)
+        m, names = build(g), model.names_of(source)
+        self.quiet(f"{len(g.nodes)} nodes, {len(g.params)} parameters; {sum(m.kernels.values())} kernels, {m.arena_bytes} bytes")
+        rows = [model.taken(path.read_bytes()) for path in paths]
+        told = [names[int(np.argmax(m(row)))] for row in rows]
+        right = told == [written[path] for path in paths] and bool(m.verify(rows[0]))
+        seconds = m.time(rows[0]).min
+        self.note("file types, a network", seconds, f"{1 / seconds:.0f} files/s", "", right, ", ".join(told))
+        where = self.folder / "model"
+        where.mkdir(parents=True, exist_ok=True)
+        try:
+            self.files += [("model", path) for path in m.export(where / "libfiletype.so")]
+        except NoLinker as error:
+            self.quiet(str(error))
+            return
+        in_c = model.run_from_c(where, names, paths)
+        self.right &= in_c in (None, told)
+        self.console.print(f"   from C: {', '.join(in_c) if in_c else 'no compiler here'}", markup=False, highlight=False)
+
     def show_gpu(self) -> None:
         """A tiled product in CUDA C, run thread by thread by the emulator, which looks for races and bad accesses."""
-        self.title(f"6. a GPU kernel, matmul {EMULATED_SIZE}, run by the emulator")
+        self.title(f"7. a GPU kernel, matmul {EMULATED_SIZE}, run by the emulator")
         schedule, args = gpu.tiled(EMULATED_SIZE)
         try:
             f = build(schedule, args, target="cuda -emulate", name="tiled")
