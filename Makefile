@@ -57,7 +57,7 @@ bench: $(STAMP)  ## times against other libraries, interleaved, one and two thre
 	@$(BIN)/python -m tools.benchmarks
 	@$(BIN)/python -m tools.benchmarks.compile
 
-gpu: $(STAMP)  ## checks and times the GPU kernels against torch, where there is a GPU
+gpu: $(STAMP)  ## ten minutes on a GPU: all checked, a sample sanitized, times beside torch and Triton, a tuning run
 	@$(BIN)/python -m tools.benchmarks.gpu
 
 clean:  ## remove the environment and what the tools left

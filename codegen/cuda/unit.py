@@ -47,13 +47,14 @@ class DeviceUnit:
     code: DeviceCode
 
     def exported(self) -> GpuFunction:
-        """The function as a library has it: machine code for the architectures of its target, and portable text of the last."""
+        """The function as a library has it: machine code for the architectures of its target, and portable text of the newest."""
         signature = replace(self.signature, on_stream=True, params=tuple(self._param(i) for i in range(len(self.signature.params))))
-        images = [(arch, replace(self.code, arch=arch).compiled) for arch in architectures_of(self.target)]
-        newest, last = images[-1]
-        found = tuple(GpuImage.of(arch, compiled.cubin) for arch, compiled in images)
-        variant = GpuVariant(self.plan, self.memory, tuple(self.function.constants),
-                             (*found, GpuImage.of(newest, last.ptx.encode().rstrip(b"\0"), is_portable=True)), self._checks())
+        images = {arch: replace(self.code, arch=arch).compiled for arch in architectures_of(self.target)}
+        newest = [arch for arch in images if not arch.endswith("a")] or list(images)     # what is sm_90a's alone runs nowhere else
+        found = [GpuImage.of(arch, compiled.cubin) for arch, compiled in images.items()]
+        portable = GpuImage.of(newest[-1], images[newest[-1]].ptx.encode().rstrip(b"\0"), is_portable=True)
+        constants = tuple(self.function.constants)
+        variant = GpuVariant(self.plan, self.memory, constants, (*found, portable), self._checks())
         return GpuFunction(signature, (variant,))
 
     def _param(self, i: int) -> BufferParam | ScalarParam:

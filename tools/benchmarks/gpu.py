@@ -1,15 +1,24 @@
-"""`make gpu`: every GPU kernel of the tests checked on this machine's GPU, then the large ones timed against torch, which
-calls cuBLAS and cuDNN, or cupy. Prints tables and writes out/gpu.json. Without a GPU it says what is missing, and no more."""
+"""`make gpu`: every kernel of the tests and every piece of work is checked on this machine's GPU, a sample under compute-sanitizer;
+what is large is timed beside torch, which calls cuBLAS and cuDNN, or cupy, and beside Triton; something is tuned. Ten minutes.
+
+Writes out/gpu.json and out/gpu.html. Without a GPU it says what is missing, and no more. `--dry` goes the same way on the emulator
+at small sizes, which says nothing of times; `--sample` checks a few kernels, for the sanitizer.
+"""
 
 from __future__ import annotations
 
+import argparse
+import html
 import importlib
 import json
+import math
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,53 +26,23 @@ import numpy as np
 import tilewright as tw
 from rich.console import Console
 from rich.table import Table
+from tilewright import autotune
+from tilewright.codegen.gpus import GPUS
 from tilewright.errors import CudaError
 from tilewright.runtime.cuda_driver import find_driver
 
+from .gpu_triton import triton_peers
+from .gpu_works import COPY, WORK, Work
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
-from gpu_programs import PROGRAMS, Program, conv2d, matmul, mma_matmul, softmax, transpose, vector_add
+from gpu_programs import PROGRAMS, Program
 
 OUT = Path("out/gpu.json")
 ROUNDS = 9
-
-
-@dataclass(frozen=True)
-class Work:
-    """A kernel to time. make(size): its program. peer(library, *inputs): the same by a library of arrays, torch or cupy, or
-    None where that has no such function. amount(size): floating-point operations, or bytes of memory, of a call."""
-
-    name: str
-    size: int
-    make: Callable[[int], Program]
-    peer: Callable[..., Any]
-    amount: Callable[[int], float]
-    unit: str
-    tolerance: float = 1e-4
-
-
-def _conv(library: Any, image: Any, weights: Any) -> Any:
-    functions = getattr(getattr(library, "nn", None), "functional", None)
-    return None if functions is None else functions.conv2d(image[None], weights, padding=1)[0]
-
-
-def _softmax(library: Any, rows: Any) -> Any:
-    return library.softmax(rows, dim=1) if hasattr(library, "softmax") else None
-
-
-def _half_product(library: Any, a: Any, b: Any) -> Any:
-    return library.matmul(a, b)
-
-
-WORK = (
-    Work("vector add", 1 << 25, lambda n: vector_add(n, 256, vector=4), lambda _, a, b: a + b, lambda n: 12.0 * n, "GB/s"),
-    Work("transpose", 8192, lambda n: transpose(n, n, 32, align=True), lambda _, a: a.T + 0, lambda n: 8.0 * n * n, "GB/s"),
-    Work("matmul float32", 2048, lambda n: matmul(n, n, n, vector=4, unroll=True), lambda library, a, b: library.matmul(a, b),
-         lambda n: 2.0 * n**3, "GFLOP/s", 1e-3),
-    Work("conv2d 3x3", 56, lambda n: conv2d(64, n, 64), _conv, lambda n: 2.0 * 64 * 64 * 9 * n * n, "GFLOP/s", 1e-3),
-    Work("softmax", 4096, lambda n: softmax(n, n, 256), _softmax, lambda n: 8.0 * n * n, "GB/s"),
-    Work("matmul float16, tensor cores", 4096, lambda n: mma_matmul(n, n, n, warps=(2, 2), sums=(64, 64), vector=8), _half_product,
-         lambda n: 2.0 * n**3, "GFLOP/s", 2e-2),
-)
+SECONDS = 570.0
+"""After which nothing more is begun."""
+SAMPLE = ("vector_add", "transpose", "matmul", "mma_matmul", "softmax", "row_sums_four_warps", "two_kernels")
+EMULATED = "cuda -emulate -arch=sm_80"
 
 
 class Torch:
@@ -120,7 +99,22 @@ class Alone:
         raise AssertionError(f"there is nothing to compare {run} with")
 
 
-Peer = Torch | Cupy | Alone
+class Numpy:
+    """numpy on the host, for a dry run."""
+
+    name, library = "numpy", np
+
+    def put(self, values: np.ndarray) -> Any:
+        return values
+
+    def get(self, tensor: Any) -> np.ndarray:
+        return np.asarray(tensor)
+
+    def seconds(self, run: Callable[[], Any]) -> float:
+        return _seconds(run, lambda: None)
+
+
+Peer = Torch | Cupy | Numpy | Alone
 
 
 def _seconds(run: Callable[[], Any], synchronize: Callable[[], Any]) -> float:
@@ -151,6 +145,12 @@ def find_peer() -> Peer:
     return Alone()
 
 
+def inputs_of(tensors: Sequence[Any]) -> tuple[Program, list[np.ndarray]]:
+    """Drawn inputs of a declared program, and the means to hold its output."""
+    program = Program(None, list(tensors), lambda *_: np.empty(0))
+    return program, program.inputs()
+
+
 def check(name: str, target: str, peer: Peer) -> dict[str, Any]:
     """One program of the tests against numpy; "error" is "" where they agree."""
     program = PROGRAMS[name]()
@@ -166,67 +166,202 @@ def check(name: str, target: str, peer: Peer) -> dict[str, Any]:
     return {"kernel": name, "error": error}
 
 
-def measure(work: Work, size: int, target: str, peer: Peer) -> dict[str, Any]:
-    """Times one kernel, and the peer on the same inputs; the two must agree."""
-    program = work.make(size)
-    kernel = tw.build(program.schedule, program.args, target=target)
-    inputs, output = [peer.put(values) for values in program.inputs()], peer.put(program.output())
+def check_work(work: Work, target: str, peer: Peer) -> dict[str, Any]:
+    """What the rules make of a piece of work at a small, odd size, against the processor's own kernel."""
+    tensors = work.declare(work.small)
+    program, inputs = inputs_of(tensors)
+    output, expected, error = peer.put(program.output()), program.output(), ""
+    try:
+        tw.build(tensors, target=target)(*map(peer.put, inputs), output)
+        tw.build(tensors)(*inputs, expected)
+        scale = max(float(np.abs(expected.astype("float64")).max()), 1.0)
+        worst = float(np.abs(peer.get(output).astype("float64") - expected.astype("float64")).max()) / scale
+        error = "" if worst <= work.tolerance else f"differs by {worst:.1e} of the largest"
+    except tw.TilewrightError as fault:
+        error = str(fault)
+    return {"kernel": f"{work.name}, by rules", "error": error}
+
+
+def measure(work: Work, size: int, target: str, peer: Peer, others: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Times what the rules make of a piece of work, and the peers on the same inputs; all must agree. others: Triton's, by name."""
+    tensors = work.declare(size)
+    program, drawn = inputs_of(tensors)
+    kernel = tw.build(tensors, target=target)
+    inputs, output = [peer.put(values) for values in drawn], peer.put(program.output())
     kernel(*inputs, output)
     theirs = None if peer.library is None else work.peer(peer.library, *inputs)
     seconds = kernel.time(*inputs, output).median
-    row = {"work": work.name, "size": size, "ms": seconds * 1e3, "rate": work.amount(size) / seconds / 1e9, "unit": work.unit,
-           "peer": "", "peer_ms": None, "agrees": None}
+    row = {"work": work.name, "group": work.group, "size": size, "ms": seconds * 1e3, "rate": work.amount(size) / seconds / 1e9,
+           "unit": work.unit, "peer": "", "peer_ms": None, "triton_ms": None, "agrees": None, "asked": work.asked}
     if theirs is not None:
         ours, expected = peer.get(output).astype("float64"), peer.get(theirs).astype("float64")
         scale = max(float(np.abs(expected).max()), 1.0)
         row |= {"peer": peer.name, "peer_ms": peer.seconds(lambda: work.peer(peer.library, *inputs)) * 1e3,
-                "agrees": bool(np.abs(ours - expected).max() <= work.tolerance * scale)}
+                "agrees": bool(np.abs(ours - expected.reshape(ours.shape)).max() <= work.tolerance * scale)}
+    if work.name in others:
+        row["triton_ms"] = peer.seconds(lambda: others[work.name](*inputs)) * 1e3
     return row
 
 
-def architecture() -> str:
+def judged(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By group, how fast ours is, the peer being 1: the geometric mean; and of what memory binds, beside a copy and Triton."""
+    found: list[dict[str, Any]] = []
+    for group in dict.fromkeys(row["group"] for row in rows):
+        own = [row for row in rows if row["group"] == group and row["asked"] is not None]
+        for what, ratios in (
+            ("the peer", [row["peer_ms"] / row["ms"] for row in own if row["peer_ms"]]),
+            ("Triton", [row["triton_ms"] / row["ms"] for row in own if row["triton_ms"]]),
+            ("a copy's bandwidth", _beside_copy(rows, own)),
+        ):
+            if ratios:
+                asked = 0.9 if what.startswith("a copy") else own[0]["asked"]
+                mean = math.exp(statistics.fmean(map(math.log, ratios)))
+                found.append({"what": f"{group}, beside {what}", "asked": asked, "is": mean, "holds": mean >= asked})
+    return found
+
+
+def _beside_copy(rows: Sequence[dict[str, Any]], own: Sequence[dict[str, Any]]) -> list[float]:
+    copy = next((row["peer_ms"] for row in rows if row["work"] == COPY.name and row["peer_ms"]), None)
+    size = next((row["size"] for row in rows if row["work"] == COPY.name), 0)
+    if copy is None:
+        return []
+    return [row["rate"] * copy * 1e-3 / (COPY.amount(size) / 1e9) for row in own if row["group"] == COPY.group]
+
+
+def sanitized(dry: bool) -> dict[str, Any]:
+    """A sample of kernels under NVIDIA's compute-sanitizer, by each of its tools."""
+    tool = shutil.which("compute-sanitizer")
+    if tool is None or dry:
+        return {"ran": False, "why": "compute-sanitizer is not on the path" if tool is None else "a dry run has no GPU"}
+    results: dict[str, Any] = {"ran": True}
+    for kind in ("memcheck", "racecheck", "synccheck"):
+        command = [tool, "--tool", kind, "--error-exitcode", "9", sys.executable, "-m", "tools.benchmarks.gpu", "--sample"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            results[kind] = {"status": done.returncode, "said": done.stdout[-2000:]}
+        except subprocess.TimeoutExpired:
+            results[kind] = {"status": None, "said": "not done after a minute"}
+    return results
+
+
+def tuned(size: int, target: str, trials: int, folder: str) -> dict[str, Any]:
+    """A tuning run of a product: timed on the GPU; ranked, in a dry run, since the emulator has no times."""
+    product = next(work for work in WORK if work.group == "products").declare(size)
+    result = autotune.tune(product, target, trials=trials, database=Path(folder) / "tune.sqlite", progress=False)
+    comparison = None if result.comparison is None else str(result.comparison)
+    return {"size": size, "trials": len(result.history), "ms": result.best.seconds * 1e3, "failures": result.failures,
+            "machine": result.task.key.machine, "comparison": comparison}
+
+
+def best_target() -> str:
     """The target of this machine's GPU. Raises CudaError where nothing can run, saying what is missing."""
     driver = find_driver()
     major, minor = driver.Device(0).compute_capability()
-    known = [name for name in ("sm_90", "sm_80") if int(name[3:]) <= major * 10 + minor]
+    here = major * 10 + minor
+    known = [name for name in GPUS if (here == int(name[3:-1]) if name.endswith("a") else int(name[3:]) <= here)]
     if not known:
-        raise CudaError(f"cannot run on this GPU: it is sm_{major}{minor}", reason="code is made for sm_80 and later")
-    return known[0]
+        raise CudaError(f"cannot run on this GPU: it is sm_{here}", reason="code is made for sm_80 and later")
+    return f"cuda -arch={max(known, key=lambda name: (int(name[3:].rstrip('a')), name))}"
 
 
-def show(console: Console, checks: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> None:
+def show(console: Console, report: dict[str, Any]) -> None:
     table = Table("work", "size", "ours", "rate", "peer", "theirs", "ratio", "agree")
-    for row in rows:
+    for row in report["rows"]:
         theirs = row["peer_ms"]
         table.add_row(row["work"], str(row["size"]), f"{row['ms']:.4f} ms", f"{row['rate']:.0f} {row['unit']}", row["peer"],
                       f"{theirs:.4f} ms" if theirs else "", f"{theirs / row['ms']:.2f}" if theirs else "",
                       {True: "yes", False: "NO", None: ""}[row["agrees"]])
     console.print(table)
+    for line in report["judged"]:
+        said = "holds" if line["holds"] else "MISSED"
+        console.print(f"{said}: {line['what']}: {line['is']:.2f}, asked {line['asked']}", markup=False, highlight=False)
+    checks = report["checks"]
     failed = [check for check in checks if check["error"]]
-    console.print(f"{len(checks) - len(failed)} of {len(checks)} kernels agree with numpy", highlight=False)
+    console.print(f"{len(checks) - len(failed)} of {len(checks)} kernels agree", highlight=False)
     for check in failed:
         console.print(f"{check['kernel']}: {check['error']}", markup=False, highlight=False)
 
 
-def main() -> int:
-    """The exit status: 0 also where nothing could be run."""
+_PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>tilewright on {target}</title>
+<style>body{{font:15px system-ui;margin:2em auto;max-width:60em}}table{{border-collapse:collapse;margin-bottom:2em}}
+td,th{{padding:.2em .8em;text-align:left;border-bottom:1px solid #ddd}}.no{{color:#b00}}</style>
+<h1>tilewright on {target}</h1><p>{said}</p><table>{judged}</table><table>{rows}</table>"""
+
+
+def page_text(report: dict[str, Any]) -> str:
+    """The report as a page."""
+    def line(cells: Sequence[object], wrong: bool = False, tag: str = "td") -> str:
+        return f"<tr{' class=no' if wrong else ''}>{''.join(f'<{tag}>{html.escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+
+    judged = [line(("what", "asked", "is"), tag="th"),
+              *(line((each["what"], each["asked"], f"{each['is']:.2f}"), not each["holds"]) for each in report["judged"])]
+    rows = [line(("work", "size", "ms", "rate", "", "peer's ms", "Triton's ms"), tag="th")]
+    for row in report["rows"]:
+        times = [f"{row[key]:.4f}" if row[key] else "" for key in ("peer_ms", "triton_ms")]
+        cells = (row["work"], row["size"], f"{row['ms']:.4f}", f"{row['rate']:.0f}", row["unit"], *times)
+        rows.append(line(cells, row["agrees"] is False))
+    checks, left_out = report["checks"], ", ".join(report["left_out"]) or "nothing"
+    said = f"{sum(not each['error'] for each in checks)} of {len(checks)} kernels agree; left out: {left_out}"
+    return _PAGE.format(target=html.escape(report["target"]), said=html.escape(said), judged="".join(judged), rows="".join(rows))
+
+
+def run(target: str, peer: Peer, dry: bool) -> dict[str, Any]:
+    """The whole report. What there is no time for is listed as left out."""
+    start = time.monotonic()
+    names, works = (SAMPLE[:2], (WORK[0], COPY)) if dry else (tuple(PROGRAMS), WORK)
+    checks = [check(name, target, peer) for name in names] + [check_work(work, target, peer) for work in works]
+    report: dict[str, Any] = {"ran": True, "dry": dry, "target": target, "checks": checks, "rows": [], "left_out": []}
+    report["sanitizer"] = sanitized(dry)
+    with tempfile.TemporaryDirectory() as folder:
+        sys.path.append(folder)
+        others = triton_peers(folder) if isinstance(peer, Torch) and not dry else {}
+        for work in works:
+            if time.monotonic() - start > SECONDS - 60:
+                report["left_out"].append(work.name)
+                continue
+            try:
+                report["rows"].append(measure(work, work.small if dry else work.size, target, peer, others))
+            except tw.TilewrightError as fault:
+                report["checks"].append({"kernel": f"{work.name}, timed", "error": str(fault)})
+        try:
+            target_tuned = target.replace(" -emulate", "")
+            report["tuning"] = tuned(48 if dry else 2048, target_tuned, 1 if dry else 16, folder)
+        except tw.TilewrightError as fault:
+            report["tuning"] = {"error": str(fault)}
+        sys.path.remove(folder)
+    report["judged"] = [] if dry else judged(report["rows"])
+    report["seconds"] = time.monotonic() - start
+    return report
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """The exit status: 0 also where nothing could be run; 1 where something is wrong. What is slow is told, and is no failure."""
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.gpu")
+    parser.add_argument("--dry", action="store_true", help="on the emulator, at small sizes")
+    parser.add_argument("--sample", action="store_true", help="check a few kernels, and no more")
+    options = parser.parse_args(arguments)
     console = Console()
     OUT.parent.mkdir(exist_ok=True)
     try:
-        arch = architecture()
+        target = EMULATED if options.dry else best_target()
     except CudaError as missing:
         why = "\n".join(line for line in str(missing).splitlines() if not line.startswith("  called at"))
         print(f"not run: {why}")
         OUT.write_text(json.dumps({"ran": False, "why": why}, indent=1))
         return 0
-    target, peer = f"cuda -arch={arch}", find_peer()
-    checks = [check(name, target, peer) for name in PROGRAMS]
-    rows = [measure(work, work.size, target, peer) for work in WORK]
-    show(console, checks, rows)
-    OUT.write_text(json.dumps({"ran": True, "target": target, "checks": checks, "rows": rows}, indent=1))
+    peer = Numpy() if options.dry else find_peer()
+    if options.sample:
+        return int(any(check(name, target, peer)["error"] for name in SAMPLE))
+    report = run(target, peer, options.dry)
+    show(console, report)
+    OUT.write_text(json.dumps(report, indent=1))
+    OUT.with_suffix(".html").write_text(page_text(report))
     console.print(f"written to {OUT.absolute()}", highlight=False, markup=False)
-    return int(any(entry["error"] for entry in checks) or any(row["agrees"] is False for row in rows))
+    is_reported = any(each.get("status") == 9 for each in report["sanitizer"].values() if isinstance(each, dict))
+    is_wrong = any(entry["error"] for entry in report["checks"]) or any(row["agrees"] is False for row in report["rows"])
+    return int(is_reported or is_wrong)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -184,14 +184,17 @@ def test_header_manifest_and_python_know_both_kinds(made: Path) -> None:
     assert "libcuda" not in needed
 
 
-@pytest.mark.parametrize("file", ["libone.so", "one.o", "libone.a"])
-def test_a_kernel_alone_is_exported_for_its_architecture_with_portable_code_behind(tmp_path: Path, file: str) -> None:
+@pytest.mark.parametrize(("file", "archs", "portable"), [
+    ("libone.so", "sm_86", b"sm_86"), ("one.o", "sm_80,sm_90a", b"sm_80"), ("libone.a", "sm_90a", b"sm_90a")])
+def test_a_kernel_alone_is_exported_with_the_portable_code_of_what_is_most(
+        tmp_path: Path, file: str, archs: str, portable: bytes) -> None:
+    """What sm_90a has alone runs on nothing else, in either form."""
     A = te.placeholder((64,), name="A")
-    kernel = tw.build([A, topi.exp(A)], target="cuda -arch=sm_86")
+    kernel = tw.build([A, topi.exp(A)], target=f"cuda -arch={archs}")
     library, header, _ = kernel.export(tmp_path / file)
     assert "int32_t one(void *stream, const float *A" in header.read_text()
     content = library.read_bytes()
-    assert re.findall(rb"\.target (sm_\d+)", content) == [b"sm_86"]
+    assert re.findall(rb"\.target (sm_\w+)", content) == [portable]
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:

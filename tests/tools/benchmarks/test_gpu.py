@@ -1,34 +1,25 @@
-"""`make gpu`: what it says without a GPU, and that its work and its peers compute the same."""
+"""`make gpu`: what it says without a GPU, and that its way is a right one, gone dry on the emulator."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import drawn
+import numpy as np
 import pytest
 from tilewright.runtime import cuda_driver
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def loaded(path: Path) -> Any:
-    """A module of the tree that no package holds."""
-    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-gpu = loaded(ROOT / "tools" / "benchmarks" / "gpu.py")
-SMALL = {"vector add": 1024, "transpose": 64, "matmul float32": 64, "conv2d 3x3": 8, "softmax": 256,
-         "matmul float16, tensor cores": 128}
+gpu: Any = importlib.import_module("tilewright.tools.benchmarks.gpu")
+works: Any = importlib.import_module("tilewright.tools.benchmarks.gpu_works")
+HALF_A_COPY = 0.5 * works.COPY.amount(8192) / 1e6
 
 
 def test_without_a_driver_it_says_what_is_missing_and_ends_well(
@@ -53,28 +44,59 @@ def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
     assert "tools.benchmarks.gpu" in (ROOT / "Makefile").read_text()
 
 
-@pytest.mark.parametrize("work", gpu.WORK, ids=lambda work: work.name)
-def test_work_and_peer_agree(work: Any) -> None:
-    """The way of `make gpu`, with torch on the host and the emulator for a GPU."""
-    pytest.importorskip("torch")
-    row = gpu.measure(work, SMALL[work.name], "cuda -emulate", gpu.Torch("cpu"))
-    assert row["agrees"] is True and row["ms"] > 0 and row["peer_ms"] > 0
+def test_a_dry_run_goes_all_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the tuning, which has tests of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gpu, "tuned", lambda size, target, trials, folder: {"target": target})
+    assert gpu.main(["--dry"]) == 0
+    report = json.loads((tmp_path / "out/gpu.json").read_text())
+    assert report["dry"] and report["tuning"] == {"target": "cuda -arch=sm_80"} and not report["left_out"]
+    assert [row["agrees"] for row in report["rows"]] == [True, True] and not any(each["error"] for each in report["checks"])
+    assert "matmul float32" in (tmp_path / "out/gpu.html").read_text()
 
 
 def test_a_wrong_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    peer = gpu.Torch("cpu")
-    assert gpu.check("vector_add", "cuda -emulate", peer) == {"kernel": "vector_add", "error": ""}
+    peer = gpu.Numpy()
     right = gpu.PROGRAMS["vector_add"]()
     wrong = gpu.Program(right.schedule, right.args, lambda a, b: a - b)
     monkeypatch.setitem(gpu.PROGRAMS, "vector_add", lambda: wrong)
-    assert "Not equal to tolerance" in gpu.check("vector_add", "cuda -emulate", peer)["error"]
+    assert "Not equal to tolerance" in gpu.check("vector_add", gpu.EMULATED, peer)["error"]
 
 
-@pytest.mark.parametrize("name", drawn.part([work.name for work in gpu.WORK], 3))
+def test_what_is_judged_is_the_mean_of_ratios() -> None:
+    names = ("work", "group", "asked", "ms", "rate", "peer_ms", "triton_ms")
+    rows = [{"size": 8192, **dict(zip(names, values, strict=True))} for values in (
+        ("copy", "bandwidth", None, 1.0, 500.0, 1.0, None), ("add", "bandwidth", 1.0, 1.0, HALF_A_COPY, 1.0, 2.0),
+        ("a", "layers", 0.9, 2.0, 1.0, 1.0, None), ("b", "layers", 0.9, 1.0, 1.0, 2.0, None))]
+    found = {line["what"]: (round(line["is"], 6), line["holds"]) for line in gpu.judged(rows)}
+    assert found == {"bandwidth, beside the peer": (1.0, True), "bandwidth, beside Triton": (2.0, True),
+                     "bandwidth, beside a copy's bandwidth": (0.5, False), "layers, beside the peer": (1.0, True)}
+
+
+@pytest.mark.parametrize(("capability", "target"), [
+    ((8, 0), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((12, 0), "sm_100")])
+def test_the_target_is_the_best_that_runs(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], target: str) -> None:
+    device = SimpleNamespace(compute_capability=lambda: capability)
+    monkeypatch.setattr(gpu, "find_driver", lambda: SimpleNamespace(Device=lambda _: device))
+    assert gpu.best_target() == f"cuda -arch={target}"
+
+
+@pytest.mark.parametrize("work", drawn.part([work for work in works.WORK if "conv" not in work.name], 2),
+                         ids=lambda work: work.name)
+def test_work_and_peer_mean_the_same(work: Any) -> None:
+    """By numpy, where that has what the peer calls."""
+    tensors = work.declare(7)
+    _, inputs = gpu.inputs_of(tensors)
+    theirs = work.peer(np, *inputs)
+    if theirs is not None:
+        ours = np.empty([int(extent) for extent in tensors[-1].shape], str(tensors[-1].dtype))
+        gpu.tw.build(tensors)(*inputs, ours)
+        np.testing.assert_allclose(ours.astype("float64"), theirs.astype("float64"), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", drawn.part([work.name for work in works.WORK], 1))
 def test_the_sizes_that_are_timed_compile(name: str) -> None:
-    work = next(one for one in gpu.WORK if one.name == name)
-    program = work.make(work.size)
-    code = gpu.tw.build(program.schedule, program.args, target="cuda -arch=sm_90").source("sass")
-    assert ("HMMA" in code) == ("tensor cores" in name)
+    work = next(one for one in works.WORK if one.name == name)
+    code = gpu.tw.build(work.declare(work.size), target="cuda -arch=sm_90").source("sass")
+    assert ("HMMA" in code) >= (name == "matmul float16")
     assert "LDL" not in code, "nothing is spilled"
