@@ -10,7 +10,7 @@ from typing import Any
 import gpu_programs
 import pytest
 import tilewright as tw
-from tilewright.codegen.cuda import backend
+from tilewright.codegen.cuda import unit
 
 __all__ = ["BARRIER", "built", "dropped", "replaced"]
 
@@ -44,11 +44,11 @@ def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:
 
 def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate: Callable[[str], str],
           target: str = "cuda -emulate") -> Any:
-    original = backend.cuda_text
+    original = unit.cuda_text
 
     def mutated(*args: Any) -> Any:
         made = original(*args)
         return replace(made, text=mutate(made.text))
 
-    monkeypatch.setattr(backend, "cuda_text", mutated)
+    monkeypatch.setattr(unit, "cuda_text", mutated)
     return tw.build(program.schedule, program.args, target=target)
