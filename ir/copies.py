@@ -14,13 +14,14 @@ from .expr import Call, Node, StringImm
 from .ops import const
 from .stmt import Attr, Evaluate, If, Stmt
 
-__all__ = ["ASYNCHRONOUS", "FEATURE", "WAIT", "asynchronous", "commit", "is_wait", "wait"]
+__all__ = ["ASYNCHRONOUS", "FEATURE", "WAIT", "asynchronous", "commit", "is_commit", "is_wait",
+           "wait"]
 
 ASYNCHRONOUS = "asynchronous_copy"
 """The key of an Attr whose stores to shared memory need not be done before the wait."""
 FEATURE = "asynchronous_copies"
 """What te.target_has is asked for."""
-WAIT = "tw_copies_wait"
+COMMIT, WAIT = "tw_copies_commit", "tw_copies_wait"
 
 
 def asynchronous(copies: Stmt) -> Stmt:
@@ -30,7 +31,7 @@ def asynchronous(copies: Stmt) -> Stmt:
 
 def commit() -> Stmt:
     """Ends a group."""
-    return _called("tw_copies_commit")
+    return _called(COMMIT)
 
 
 def wait(groups: int) -> Stmt:
@@ -38,11 +39,20 @@ def wait(groups: int) -> Stmt:
     return _called(WAIT, groups)
 
 
+def is_commit(node: Node) -> bool:
+    """Whether this ends a group."""
+    return _calls(node, COMMIT)
+
+
 def is_wait(node: Node) -> bool:
-    """Whether this is such a wait."""
+    """Whether this waits for groups."""
+    return _calls(node, WAIT)
+
+
+def _calls(node: Node, function: str) -> bool:
     call = node.value if isinstance(node, Evaluate) else None
-    return isinstance(call, Call) and call.name == "call_extern" and isinstance(call.args[0], StringImm) and (
-        call.args[0].value == WAIT)
+    name = call.args[0] if isinstance(call, Call) and call.name == "call_extern" else None
+    return isinstance(name, StringImm) and name.value == function
 
 
 def _called(name: str, *numbers: int) -> Stmt:

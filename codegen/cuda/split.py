@@ -38,6 +38,7 @@ from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
 from ...ir.passes.gpu.swizzled import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
+from ...ir.passes.gpu.under_products import begin_products_first
 from ...ir.passes.gpu.vthread import inject_virtual_threads
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import free_vars, walk
@@ -116,6 +117,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("lane_races", serialize_racing_lanes),  # after interiors, which may take memory out of the lanes that own it
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("proxy_fences", fence_stores),
+        Pass("under_products", begin_products_first),  # where no barrier stands between
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now

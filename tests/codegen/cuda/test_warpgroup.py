@@ -54,6 +54,14 @@ def test_the_machine_code_has_the_instructions_and_keeps_sums_in_registers() -> 
     assert launch.spilled_bytes == 0 and not re.search(r"\b(LDL|STL|HADD2|F2F)\b", kernel.source("sass"))
 
 
+def test_copies_of_later_iterations_begin_while_products_are_under_way() -> None:
+    program = wgmma_matmul(64, 64, 400)
+    loop = tw.build(program.schedule, program.args, target=TARGET).source("cuda").partition("for (int k_outer")[2]
+    places = [loop.index(each) for each in ("tw_copies_wait", BARRIER, "tw_wgmma_float16", "tw_wgmma_commit", "tw_copy<16>",
+                                            "tw_copies_commit", "tw_wgmma_wait<0>")]
+    assert places == sorted(places) and loop[:places[-1]].count(BARRIER) == 1
+
+
 WAIT = "    tw_wgmma_wait<0>();\n"
 FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
     "products begin without a fence": (replaced("    tw_wgmma_fence();\n", ""), "TW0827.*before the first product"),
@@ -64,9 +72,10 @@ FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
     "sums are read in the loop, before the wait": (replaced(
         WAIT, "    if (C_matrix_wgmma_c[0] > 9.0f) C[0] = 1.0f;\n" + WAIT), "TW0826.*its registers.*sums of a product"),
     "there is no wait": (replaced(WAIT, ""), "TW0826"),
-    "the wait stands before the commit": (replaced(f"    tw_wgmma_commit();\n{WAIT}", f"{WAIT}    tw_wgmma_commit();\n"), "TW0826"),
-    "a tile is filled while products read it": (lambda text: text.replace("(k_outer + 2) % 3", "k_outer % 3").replace(
-        "    tw_wgmma_commit();\n", "").replace(WAIT, ""), "TW0826"),
+    "the wait stands before the commit": (lambda text: text.replace(WAIT, "").replace(
+        "    tw_wgmma_commit();\n", f"{WAIT}    tw_wgmma_commit();\n"), "TW0826"),
+    "a tile is filled while products read it": (
+        lambda text: text.replace("(k_outer + 2) % 3", "k_outer % 3"), "TW0826.*products of four warps have begun that read it"),
     "what threads stored is not fenced": (replaced("    tw_proxy_fence();\n", ""), "TW0827.*stored what it reads"),
     "the fence stands behind the barrier": (replaced(
         f"    tw_proxy_fence();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_proxy_fence();\n"), "TW0827|TW0820"),

@@ -1,0 +1,56 @@
+"""Copies that begin while products of warpgroups are under way: neither waits for the other's threads to begin it.
+
+    copies of later iterations; commit               products begin; commit
+    products begin; commit                    →      copies of later iterations; commit
+    wait for the products                            wait for the products
+
+It stands behind the barriers: where none was needed between copies and products, they touch nothing in common.
+"""
+
+from __future__ import annotations
+
+from ...copies import ASYNCHRONOUS, is_commit
+from ...expr import Call, StringImm
+from ...fragments import WARPGROUP_CALLS
+from ...stmt import Attr, Evaluate, Function, Seq, Stmt
+from ...visit import rewrite, walk
+
+__all__ = ["begin_products_first"]
+
+
+def begin_products_first(function: Function) -> Function:
+    """`function`, the body of a kernel, with copies between the beginning of products and the wait for them."""
+
+    def rule(node: Stmt) -> Stmt | None:
+        return _reordered(node) if isinstance(node, Seq) else None
+
+    return function.with_body(rewrite(function.body, rule))
+
+
+def _reordered(sequence: Seq) -> Seq | None:
+    parts = list(sequence.body)
+    ends = [at for at, part in enumerate(parts) if _called(part) == "tw_wgmma_wait"]
+    if len(ends) != 1:
+        return None
+    end = begin = ends[0]
+    while begin and _called(parts[begin - 1]).startswith(WARPGROUP_CALLS):
+        begin -= 1
+    first = begin
+    while first and (is_commit(parts[first - 1]) or _is_copy(parts[first - 1])):
+        first -= 1
+    if first == begin:
+        return None
+    return Seq((*parts[:first], *parts[begin:end], *parts[first:begin], *parts[end:]))
+
+
+def _called(part: Stmt) -> str:
+    """The device function that a statement calls; empty for others."""
+    call = part.value if isinstance(part, Evaluate) else None
+    name = call.args[0] if isinstance(call, Call) and call.name == "call_extern" else None
+    return name.value if isinstance(name, StringImm) else ""
+
+
+def _is_copy(part: Stmt) -> bool:
+    """Whether a statement begins asynchronous copies, under conditions or not, and does nothing else that others see."""
+    return any(isinstance(node, Attr) and node.key == ASYNCHRONOUS for node in walk(part)) and not any(
+        isinstance(node, Evaluate) for node in walk(part))
