@@ -469,6 +469,7 @@ EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uin
   tw_block_extent = {block[0], block[1], block[2]};
   threads = (int)(block[0] * block[1] * block[2]);
   launch_epoch = ++epoch;
+  for (Fiber &fiber : fibers) fiber.copies.count = fiber.products.count = 0;  // of a launch that failed
   forget_traffic();
   size_t blocks = (size_t)grid[0] * grid[1] * grid[2];
   uint32_t *order = (uint32_t *)malloc(blocks * sizeof(uint32_t));
