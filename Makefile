@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test fast avx2 soak lint docs bench gpu coverage clean
+.PHONY: help demo test fast avx2 soak lint docs bench gpu counts coverage clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ bench: $(STAMP)  ## times against other libraries, interleaved, one and two thre
 
 gpu: $(STAMP)  ## ten minutes on a GPU: all checked, a sample sanitized, times beside torch and Triton, a tuning run
 	@$(BIN)/python -m tools.benchmarks.gpu
+
+counts: $(STAMP)  ## counts what GPUs would do for topi's operators, without one: out/gpu_counts.md
+	@$(BIN)/python -m tools.benchmarks.gpu_counts --page out/gpu_counts.md
 
 clean:  ## remove the environment and what the tools left
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis tests/.pytest_cache out

@@ -14,6 +14,7 @@ from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
+from ...ir.analysis.linear import linear, terms
 from ...ir.expr import IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
 from ...te.axis import thread_axis
@@ -26,7 +27,6 @@ from .threads import THREADS, VECTOR, WARP, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
-    from ...te.tensor import Tensor
     from ..groups import Group
 
 __all__ = ["element_a_thread", "injective"]
@@ -65,6 +65,9 @@ def element_a_thread(group: Group) -> None:
 
 def _lanes(op: Operation) -> tuple[int, str]:
     """How many neighbours a thread has, so that the widest of them are 16 bytes, and why they are fewer."""
+    if op.axis and any(part is op.axis[-1] and factor != 1 for load in loads_of(op) for index in load.indices[-1:]
+                       for part, factor in terms(linear(index))):
+        return 1, ""  # neighbouring threads read what lies next to each other, as far as it does
     tensors = [op.output(0), *(tensor_of(load) for load in loads_of(op) if op.axis and op.axis[-1] in contiguous(load))]
     lanes = min(lanes_of(tensor.dtype) for tensor in tensors)
     count = fixed_extent(op.axis[-1]) if op.axis else 1
@@ -89,19 +92,16 @@ def _is_flat(op: Operation) -> bool:
     return True
 
 
+def _by_data(load: ProducerLoad) -> bool:
+    return any(isinstance(node, ProducerLoad) for index in load.indices for node in post_order(index))
+
+
 def _scattered(op: Operation) -> Iterator[str]:
     """What neighbouring threads do not read side by side, and why."""
     last = op.axis[-1] if op.axis else None
-    loads: dict[Tensor, list[ProducerLoad]] = {}
-    for load in loads_of(op):
-        loads.setdefault(tensor_of(load), []).append(load)
-    for tensor, own in loads.items():
-        indices = [index for load in own for index in load.indices]
-        if any(isinstance(node, ProducerLoad) for index in indices for node in post_order(index)):
-            yield f"{tensor.name} is read where data say"
-        elif last is not None and any(last in axes_in(index) for index in indices) and not any(
-                last in contiguous(load) for load in own):
-            yield f"{tensor.name} is read at places that lie apart"
+    why = {tensor_of(load).name: "where data say" if _by_data(load) else "at places that lie apart" for load in loads_of(op)
+           if _by_data(load) or last not in contiguous(load) and any(last in axes_in(index) for index in load.indices)}
+    yield from (f"{name} is read {where}" for name, where in why.items())
 
 
 def _vectors_a_thread(stage: Stage, lanes: int) -> None:

@@ -181,15 +181,15 @@ def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[in
 
 def row_blocks(row: Row) -> list[RowBlock]:
     """The blocks that may have such rows, those first that load whole sectors and leave room for others."""
-    most = MOST_THREADS if row.along else THREADS // WARP
+    most = MOST_THREADS if row.along else MOST_THREADS // WARP
     powers = [1 << at for at in range(most.bit_length())]
     threads = [each for each in powers if each == 1 or each * row.vector <= row.extent]
-    kept = [each for each in threads if _elements(row, each) <= MOST_KEPT]
+    kept = [each for each in threads if _elements(row, each) <= KEPT] or [
+        each for each in threads if _elements(row, each) <= MOST_KEPT]
     if row.again:
         threads = kept or [each for each in threads if each >= min(THREADS, threads[-1])]
     ways = [RowBlock(each, _beside(row, each), row.vector, row.along, each in kept) for each in threads]
-    return sorted(ways, key=lambda way: (way.along and way.threads * way.vector * row.item < SECTOR,
-                                         _elements(row, way.threads) > KEPT, way.threads))
+    return sorted(ways, key=lambda way: (way.along and way.threads * way.vector * row.item < SECTOR, way.threads))
 
 
 def shared_rows(gpu: Gpu, row: Row, apply: Callable[[RowBlock], None]) -> list[Candidate]:
@@ -203,6 +203,7 @@ def described(block: RowBlock, row: Row) -> str:
     text = f"{block.beside} rows a block, {block.threads} threads a row"
     if row.again:
         text += f" of {own} in registers" if block.kept else ", which is too long for registers and read again"
+        text += ", which leave room for about half of the threads" if block.kept and own > KEPT else ""
     size = block.vector * row.item
     return text + (f", by {size} bytes since a row has {row.extent}" if row.along and size < VECTOR else "")
 

@@ -1,6 +1,6 @@
 """What GPUs would do for each of topi's operators under the rules' schedules, counted without one.
 
-    python -m tools.benchmarks.gpu_counts [WORD ...] [--page docs/gpu-counts.md]
+    python -m tools.benchmarks.gpu_counts [WORD ...] [--page out/gpu_counts.md]
 
 The emulator counts what a run moves, NVRTC says what the code is made of (for sm_80). Writes out/gpu_counts.json, and the page."""
 
@@ -30,7 +30,7 @@ PAGE = """# Operators on GPUs, counted
 What the rules' schedules make of topi's operators for sm_80, without a GPU: the emulator counts the sectors of 32 bytes of global
 memory and the passes through shared memory of a run, NVRTC's code the rest. This writes the page:
 
-    python -m tools.benchmarks.gpu_counts --page docs/gpu-counts.md
+    make counts
 
 *moved / least*: bytes of all sectors that warps touch, over those of the inputs and outputs; caches are not counted. *16 bytes*:
 the part of global accesses that are so wide. *coalesced*: the sectors that the bytes need, over those touched. *conflicts*: passes
