@@ -143,8 +143,8 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
 
 
 def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
-    """Warn, at a user's line, where lanes would leave a loop within this one early: vectors run through all of its iterations, as
-    long as serial ones for the lane that stays longest, and longer."""
+    """Warn, at a user's line, where lanes would leave a loop within this one early: a vector is in it as long as the lane that
+    stays longest."""
     declared = stage.op.declared_loops
     for root in derived_roots(stage, axis):
         if not declared.chain_of(root):
@@ -155,8 +155,8 @@ def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
         source = user_source(_LINES_OF_PRIMITIVES) if left is not None else None
         if left is not None and source is not None:
             warnings.warn_explicit(
-                f"lanes of {axis.name} that leave the loop over {left.var.name} early wait until its last iteration: where most "
-                f"leave early, {axis.name} is faster as a serial or parallel loop", UserWarning, source.file, source.line,
+                f"lanes of {axis.name} that leave the loop over {left.var.name} early wait for the last of them: where they leave "
+                f"far apart, {axis.name} is faster as a serial or parallel loop", UserWarning, source.file, source.line,
                 registry=_told)
 
 

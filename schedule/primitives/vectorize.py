@@ -38,7 +38,7 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
 
     axis: a loop of the stage, over data alone, of any constant extent: one that is longer than the machine's vectors is
     cut into several, and an odd one is masked. That the extent is constant is looked at when the schedule is lowered. Lanes
-    that leave a loop of a script early wait for the others, to its last iteration, which is warned of.
+    that leave a loop of a script early wait for the last of them, which is warned of.
 
     Raises VectorizeReduction (TW0203), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
     (TW0261), HybridLoopCarries (TW0280).

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 from ...accesses import reads_memory
 from ...analysis.linear import is_index, linear, occurs
-from ...expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, CompareOp, Expr, Mul, Not, Var
-from ...ops import all_of, cast, const, is_const, logical_not
+from ...expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, Cast, CompareOp, Expr, Mul, Not, Var
+from ...ops import all_of, any_of, cast, const, is_const, logical_not
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...visit import free_vars, loads, seq, walk
 from ..common.fresh_copy import Copier, fold, fresh_copy, substitute_expr
@@ -98,7 +98,25 @@ class LaneStmts:
     def For(self, stmt: For) -> Stmt:
         begin, extent = self._scalar(stmt.begin), self._scalar(stmt.extent)
         kind = LoopKind.SERIAL if stmt.kind is LoopKind.PARALLEL else stmt.kind
-        return For(stmt.var, begin, extent, kind, self.visit(stmt.body), stmt.thread, stmt.pragmas, stmt.line)
+        running, body = self._some_runs(stmt), self.visit(stmt.body)
+        body = body if running is None else If(running, body)
+        return For(stmt.var, begin, extent, kind, body, stmt.thread, stmt.pragmas, stmt.line)
+
+    def _some_runs(self, loop: For) -> Expr | None:
+        """Of a loop that each lane leaves when a flag of its own is set: whether some lane is in it still, so that the loop is over
+        when the last one has left (see ..common.left_loops). Lanes that a mask leaves out have set no flag."""
+        body = loop.body
+        if self.exprs.mask is not None or loop.kind is not LoopKind.SERIAL:
+            return None
+        if not isinstance(body, If) or body.else_body is not None:
+            return None
+        flag = body.condition.value if isinstance(body.condition, Not) else None
+        if not isinstance(flag, BufferLoad) or not is_const(flag.buffer.shape[0], self.lanes):
+            return None
+        (index,) = flag.indices
+        if (index.value if isinstance(index, Cast) else index) is not self.lane:
+            return None
+        return any_of(*(Not(replace(flag, indices=(const(at, index.dtype),))) for at in range(self.lanes)))
 
     def LetStmt(self, stmt: LetStmt) -> Stmt:
         value = self.exprs.visit(stmt.value)

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
 import tilewright as tw
@@ -246,3 +250,34 @@ def test_a_builder_makes_loops_without_an_end_too() -> None:
     for target in ("llvm", "interpret"):
         tw.build(te.create_schedule(B.op), [A, B], target=target)(a, b)
         assert b.tolist() == [128, 192, 198, 100, 100]
+
+
+@te.hybrid.script
+def _steps(limits: Any) -> Any:
+    taken = output_tensor(limits.shape, "int32")
+    for i in range(limits.shape[0]):
+        value = 0.0
+        count = 0
+        for _ in range(1000):
+            if value > limits[i]:
+                break
+            value = value + 1.0
+            count = count + 1
+        taken[i] = count
+    return taken
+
+
+@pytest.mark.parametrize("extent", [1, 7, 8, 37])
+def test_vectors_leave_a_loop_when_their_last_lane_has(extent: int) -> None:
+    limits = np.random.default_rng(extent).integers(-2, 90, extent).astype("float32")
+    A = te.placeholder((extent,), name="A")
+    B = _steps(A)
+    s = te.create_schedule(B.op)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        s[B].vectorize(s[B].split(B.op.axis[0], 4)[1])
+    f, taken = tw.build(s, [A, B]), np.zeros(extent, "int32")
+    f(limits, taken)
+    np.testing.assert_array_equal(taken, np.clip(limits + 1, 0, 1000).astype("int32"))
+    if extent == 8:
+        assert re.search(r"while .*not left\.\d\[(int64\()?3\)?\]", f.source("ir")), "each lane is asked"

@@ -661,7 +661,7 @@ def test_lanes_that_wait_for_each_other_are_warned_of() -> None:
     B = escape(A)
     s = te.create_schedule(B.op)
     outer, inner = s[B].split(B.op.axis[0], 16)
-    with pytest.warns(UserWarning, match=r"lanes of i\.inner that leave the loop over _k early wait until its last iteration"):
+    with pytest.warns(UserWarning, match=r"lanes of i\.inner that leave the loop over _k early wait for the last of them"):
         s[B].vectorize(inner)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
