@@ -13,7 +13,7 @@ from rich.console import Console
 
 from .. import __version__
 from ..arguments import as_list, is_sequence
-from ..errors import TilewrightError
+from ..errors import TilewrightError, user_source
 from ..untrusted import printable
 from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
@@ -29,11 +29,13 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns 0, 1 (failed) or 2 (usage)."""
-    options = _parser().parse_args(arguments)
+    options, started = _parser().parse_args(arguments), user_source()
     try:
         return options.command(options)
     except TilewrightError as error:
-        _say(str(error))
+        if error.called == started:
+            error.called = None  # the line that runs the command is nobody's to mend
+        _say("\n".join([error.render(), *error.__notes__]))
         return 1
     except KeyboardInterrupt:
         return 130
