@@ -221,7 +221,7 @@ def test_explain_prints_the_page_of_an_error(capsys: pytest.CaptureFixture[str])
     assert re.search(r"did you mean .*TW0830", capsys.readouterr().err)
 
 
-def test_an_error_of_a_command_names_no_line_and_the_page_that_explains_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_a_command_names_no_line_but_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["db", "best", str(tmp_path / "none.sqlite")]) == 1
     told = capsys.readouterr().err
     assert "there is no database" in told and "called at" not in told, "nobody's line asked for it"
