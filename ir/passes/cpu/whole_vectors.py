@@ -10,26 +10,31 @@ Without it every access of T would be masked, and LLVM keeps no masked memory in
 stays masked, and so does what is stored there. Lanes beyond the row hold anything: nothing but those lanes reads them.
 
 Machines that do not mask vectors at no cost get whole ones where nothing would be masked: where all that such a row is computed
-from lies in memory of the function's own, whose rows then end with a whole vector too (a packed panel), and can be computed on
-whatever it holds. Where a loop outside decides how many lanes there are, all are computed as soon as there is one:
+from lies in memory of the function's own, whose rows then end with a whole vector too (a packed panel, an image with its border),
+and can be computed on whatever it holds. Where a loop outside decides how many lanes there are, all are computed as soon as there
+is one, and what is made of such a row and stored elsewhere is computed whole as well, and only then cut:
 
     if p * 16 + x < 323, for x in vectorized(16):      →      if p * 16 < 323:  for x in vectorized(16):  T[y, x] = ...
+    for x in vectorized(14): C[x] = max(T[x], 0)       →      for x in vectorized(16): V[x] = max(T[x], 0)
+                                                              for x in vectorized(14): C[x] = V[x]
 
 It stands while indices are n-d, after loop_partition, whose remainders are such rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.linear import is_index, linear, occurs
+from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...combine import FUSED
-from ...expr import LE, LT, Add, BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Let, Max, Min, Mul, Node, Sub, Var
+from ...expr import LE, LT, Add, BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Let, Max, Min, Mul, Node, Range, Sub, Var
 from ...ops import all_of, conjuncts, const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import Key, structural_key
-from ...visit import SharingRewriter, post_order, rewrite, substitute
+from ...visit import SharingRewriter, post_order, rewrite, seq, substitute
 from .vectorize import DEFAULT_VECTOR_BITS
 
 __all__ = ["whole_vectors"]
@@ -166,45 +171,59 @@ class _Rows:
 
 
     def padded(self, body: Stmt, wider: dict[Buffer, int]) -> dict[Buffer, int]:
-        """The last extents that other allocated buffers need, so that loops over rows of those in `wider` read them whole. Takes
+        """The last extents that allocated buffers need, so that loops over rows of those in `wider` read them whole. Takes
         from `wider` those of which a loop reads anything else along its lanes, or does more than adding and multiplying."""
         needed: dict[Buffer, int] = {}
-        for node in post_order(body):
-            active = _Active.of(node) if isinstance(node, For) else None
-            if active is None or not isinstance(node, For):
+        analyzer = Analyzer()
+        loops = [node for node in post_order(body) if isinstance(node, For)]
+        for loop in loops:
+            analyzer.bind(loop.var, Range(loop.begin, loop.extent))
+        for loop in loops:
+            active = _Active.of(loop)
+            if active is None:
                 continue
             into = {inner.buffer for inner in post_order(active.body) if isinstance(inner, BufferStore)} & wider.keys()
             if not into:
                 continue
-            reads = self._read_whole(node.var, active.body, wider) if active.any_lane(node.var) is not None else None
+            analyzer.bind(loop.var, (0, max(wider[each] for each in into) - 1))
+            whole = active.any_lane(loop.var) is not None
+            reads = self._read_whole(loop.var, active.body, wider, analyzer) if whole else None
             for buffer in into if reads is None else ():
                 del wider[buffer]
-            for buffer in reads or ():
-                needed[buffer] = max(needed.get(buffer, 0), *(wider[each] for each in into))
+            for buffer, extent in (reads or {}).items():
+                needed[buffer] = max(needed.get(buffer, 0), extent)
         return needed if wider else {}
 
-    def _read_whole(self, var: Var, body: Stmt, wider: dict[Buffer, int]) -> set[Buffer] | None:
-        """The other buffers that a loop reads along its lanes; None where it reads what is not the function's own, or does with it
-        what might fail."""
-        found: set[Buffer] = set()
+    def _read_whole(self, var: Var, body: Stmt, wider: dict[Buffer, int], analyzer: Analyzer) -> dict[Buffer, int] | None:
+        """The buffers that a loop reads along its lanes, and how long their rows have to be for it; None where it reads what is not
+        the function's own, or does with it what might fail."""
+        found: dict[Buffer, int] = {}
         for node in post_order(body):
             if isinstance(node, BufferLoad) and _mentions(node, var):
-                whole = node.indices[-1] is var and not any(_mentions(index, var) for index in node.indices[:-1])
-                if node.buffer not in self.found or not whole or not isinstance(node.buffer.shape[-1], IntImm):
+                if node.buffer not in self.found or any(_mentions(index, var) for index in node.indices[:-1]) \
+                        or not isinstance(node.buffer.shape[-1], IntImm):
                     return None
-                found.add(node.buffer)
+                places = analyzer.interval(node.indices[-1])
+                if places.lo is None or places.lo < 0 or places.hi is None or node.buffer in wider and node.indices[-1] is not var:
+                    return None
+                found[node.buffer] = max(found.get(node.buffer, 0), places.hi + 1)
             elif isinstance(node, Expr) and _mentions(node, var) and not isinstance(
-                    node, (BufferLoad, Add, Sub, Mul, Min, Max, Cast, Var)) and not (isinstance(node, Call) and node.name in FUSED):
+                    node, (BufferLoad, *_CANNOT_FAIL)) and not (isinstance(node, Call) and node.name in FUSED):
                 return None
-        return found - wider.keys()
+        return found
 
 
 def _is_zero(value: Expr) -> bool:
     return isinstance(value, IntImm) and value.value == 0
 
 
+_CANNOT_FAIL = (Add, Sub, Mul, Min, Max, Cast, Var)
+"""What may be computed of anything."""
+
+
 class _Widener(SharingRewriter):
-    """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one."""
+    """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one. masks: as
+    whole_vectors has it."""
 
     def __init__(self, wider: dict[Buffer, int], padded: dict[Buffer, int], masks: bool) -> None:
         super().__init__()
@@ -213,8 +232,8 @@ class _Widener(SharingRewriter):
 
     def Allocate(self, node: Allocate) -> Stmt:
         old = node.buffer
-        wide = self.wider.get(old) or self.padded.get(old)
-        if wide is None:
+        wide = max(self.wider.get(old, 0), self.padded.get(old, 0))
+        if not wide:
             return self.generic(node)
         last = old.shape[-1]
         assert isinstance(last, IntImm)
@@ -226,6 +245,9 @@ class _Widener(SharingRewriter):
         if active is None:
             return self.generic(node)
         extent = self._extent(node.var, active.body)
+        made = self._made_whole(node, active) if extent is None and not self.masks and not active.guards else None
+        if made is not None:
+            return made
         if extent is None:  # a constant bound is the loop's own
             body = active.body if not active.guards else If(all_of(*active.guards), active.body)
             return replace(node, extent=const(active.extent, node.extent.dtype), body=self.visit(body))
@@ -247,6 +269,43 @@ class _Widener(SharingRewriter):
             elif isinstance(node, (For, While, Evaluate, Allocate, LetStmt, Let, Attr, If)):
                 return None
         return extents.pop() if len(extents) == 1 else None
+
+    def _made_whole(self, node: For, active: _Active) -> Stmt | None:
+        """A loop that stores elsewhere what it makes of widened rows, as two: one that makes it, whole, and one that stores it."""
+        lets: list[LetStmt] = []
+        store = active.body
+        while isinstance(store, LetStmt):
+            lets.append(store)
+            store = store.body
+        if not isinstance(store, BufferStore) or isinstance(store.value, BufferLoad) or store.predicate is not None:
+            return None
+        extent = self._extent_of_all([*(let.value for let in lets), store.value], {node.var, *(let.var for let in lets)}, node.var)
+        if extent is None or extent == active.extent or any(_mentions(index, let.var) for index in store.indices for let in lets):
+            return None
+        made = Buffer("whole", (const(extent, node.extent.dtype),), store.value.dtype, scope="local")
+        body: Stmt = BufferStore(made, self.visit(store.value), (node.var,), line=store.line)
+        for let in reversed(lets):
+            body = replace(let, value=self.visit(let.value), body=body)
+        lane = Var(node.var.name, node.var.dtype)
+        indices = tuple(rewrite(index, lambda part: lane if part is node.var else None) for index in store.indices)
+        stored = For(lane, node.begin, const(active.extent, node.extent.dtype), node.kind,
+                     replace(store, value=BufferLoad(made, (lane,)), indices=indices), "", node.pragmas, node.line)
+        return Allocate(made, seq(replace(node, extent=made.shape[0], body=body), stored))
+
+    def _extent_of_all(self, values: Sequence[Expr], lanes: set[Var], var: Var) -> int | None:
+        """The extent of the widened rows that values read along these lanes; None where they read anything else along them, or may
+        fail. lanes: the loop's variable, and what was named in it."""
+        wide: set[int] = set()
+        for value in values:
+            for inner in post_order(value):
+                if isinstance(inner, BufferLoad) and any(_mentions(inner, lane) for lane in lanes):
+                    if inner.buffer not in self.wider or inner.indices[-1] is not var:
+                        return None
+                    wide.add(self.wider[inner.buffer])
+                elif not isinstance(inner, (BufferLoad, *_CANNOT_FAIL)) and any(_mentions(inner, lane) for lane in lanes) \
+                        and not (isinstance(inner, Call) and inner.name in FUSED):
+                    return None
+        return wide.pop() if len(wide) == 1 else None
 
     def BufferLoad(self, node: BufferLoad) -> Expr:
         new = self.generic(node)

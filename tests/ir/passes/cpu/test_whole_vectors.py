@@ -162,3 +162,37 @@ def row(w: float32[2], C: out float32[29]):
 """)
     assert "if p * 16 + 0 < 29:" in result, "w[p] is not read for a panel of which nothing is needed"
     assert result.count("if p * 16 + x < 29:") == 1, "what is stored elsewhere stays guarded"
+
+
+WINDOW = """
+def window(A: float32[{n}], w: float32[3], C: out float32[{n}]):
+    P: float32[{padded}]
+    for x in vectorized({n}):
+        P[x + 1] = A[x]
+    T: local float32[{n}]
+    for x in vectorized({n}):
+        T[x] = 1.0
+    for k in 3:
+        for x in vectorized({n}):
+            T[x] = T[x] + P[{index}] * w[k]
+    for x in vectorized({n}):
+        a: float32 = T[x] + w[0]
+        C[x] = max(a, 0.0) * a
+"""
+
+
+@pytest.mark.parametrize(("n", "index", "padded", "needed"), [
+    (7, "x + k", 9, 10), (13, "x + k", 15, 18), (5, "x * 2 + k", 11, 17), (7, "x + k", 64, 64)])
+def test_without_masks_a_row_is_whole_where_it_reads_a_window_of_the_functions_own_memory(
+        n: int, index: str, padded: int, needed: int) -> None:
+    result = unmasked(WINDOW.format(n=n, padded=padded, index=index))
+    wide = -(-n // 8) * 8
+    assert f"T: local float32[{wide}]" in result and f"P: float32[{needed}]" in result
+    assert f"whole: local float32[{wide}]" in result, "what is stored is made for all lanes"
+    assert f"in vectorized({n}):" in result, "and stored for those of the row alone"
+    assert "if_then_else" not in result
+
+
+@pytest.mark.parametrize(("index", "stays"), [("6 - x", True), ("x * k", False), ("x + 2 - k", False)])
+def test_without_masks_a_row_stays_where_lanes_beyond_it_would_read_before_the_memory(index: str, stays: bool) -> None:
+    assert ("T: local float32[7]" in unmasked(WINDOW.format(n=7, padded=13, index=index))) == stays
