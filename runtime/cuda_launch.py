@@ -33,6 +33,11 @@ class KernelLaunch:
     args: tuple[int, ...]
     aligned: tuple[int, ...] = ()
 
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """Blocks that run beside each other and share their memory, as x, y, z: each runs by itself."""
+        return 1, 1, 1
+
     def blocks(self, values: Mapping[str, int]) -> tuple[int, int, int]:
         """The grid for the values of scalars and shape symbols. Raises LaunchFailed (TW0834) where no GPU has so many blocks."""
         x, y, z = grid = tuple(max(evaluate_extent(extent, values), 0) for extent in self.grid)

@@ -37,7 +37,9 @@ def set_scope(stage: Stage, scope: str) -> None:
         B: float32[64]          →      B: float32[64], shared             # set_scope("shared")
 
     scope: "global", "shared" (of a block of threads), "local" (of one thread) or "warp"; "" for the default of its place:
-    global without threads around, shared under blocks, local under threads. Outputs and placeholders are global.
+    global without threads around, shared under blocks, local under threads. Outputs and placeholders are global. Registers that
+    tensor cores read have scopes of their own ("mma_a", "wgmma_c", ...), and "swizzled" is shared memory in the order in which
+    products of four warps read it: whole panels of 128 bytes by 8 rows.
 
     Raises UnknownScope (TW0216).
     """

@@ -274,6 +274,17 @@ def test_a_newer_gpu_gets_portable_code_and_an_older_one_an_error(stub: Stub) ->
         kernel(arch="sm_90")(*tensors)
 
 
+def test_code_of_own_instructions_of_a_generation_runs_on_that_alone(stub: Stub) -> None:
+    tensors = [tw.array(np.zeros(1003, "float32"), tw.cuda(0)) for _ in range(3)]
+    f = kernel(arch="sm_90a")
+    stub.capability = (9, 0)
+    f(*tensors)
+    assert stub.loaded[0][:4] == b"\x7fELF" and f.kernels[0].cluster == (1, 1, 1)
+    stub.capability = (10, 0)
+    with pytest.raises(CudaError, match=r"(?s)TW0833: cannot run code for sm_90a on cuda\(0\).*this GPU is sm_100"):
+        kernel(arch="sm_90a")(*tensors)
+
+
 def test_workspaces_and_shape_symbols_follow_the_arguments(stub: Stub) -> None:
     n = te.var("n")
     A = te.placeholder((n,), name="A")
