@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
@@ -213,10 +213,11 @@ def _terms(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Map
     if apart:  # sums that fill no registers stay in memory
         whole = sums * (values // width)
         count.update({"load": whole, "store": whole, "masked": 2 * sums})
-    # a vector of each row at a time, and an element, or those of a window that its next term reads too; and what operators make
-    held = (1 + sums) * vectors(lanes, lanes, width)
-    held += max(1, sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source)))
-    held += _products(source, lanes, width) if fused else _scratch(value)
+    many = vectors(lanes, lanes, width)
+    kept = [(_kept(axes_of(load), plan.rows), not axes_of(load).isdisjoint(lanes)) for load in loads_in(source)]
+    held = many * (sums + max(1, sum(count for count, along in kept if along))) + (0 if fused else _scratch(value))
+    held += max(1, sum(count for count, along in kept if not along),
+                sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source)))
     spilled = max(held - machine.registers, 0)
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
@@ -251,11 +252,16 @@ def _count(value: Reduce, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, i
     return count
 
 
-def _products(source: Expr, lanes: Mapping[IterVar, int], width: int) -> int:
-    """Registers for factors of a product that are computed, a vector of each."""
-    made = [each for each in (source.a, source.b) if not isinstance(each, ProducerLoad) and loads_in(each)] if isinstance(
-        source, Mul) else []
-    return len(made) * vectors(lanes, lanes, width)
+def _kept(axes: Collection[IterVar], rows: Sequence[tuple[IterVar, int]]) -> int:
+    """Elements, or vectors, of a load that stay in registers while the rows of a tile are written out, the first outermost: those
+    that the next value of a row further out reads again."""
+    count, again = 1, False
+    for axis, size in rows:
+        if axis not in axes:
+            again = True
+        elif again:
+            count *= size
+    return count
 
 
 def _scratch(value: Reduce) -> int:

@@ -1,4 +1,5 @@
-"""Sums of products of two tensors of any order: batches, several rows and columns, windows and strides, in any order of axes."""
+"""Sums of products of two tensors of any order: batches, several rows and columns, windows and strides, in any order of axes; and
+of a matrix with itself."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ import numpy as np
 from ... import te
 from .choices import Choices
 from .program import Draw, Program, exactly, product_types, small
-from .terms import numpy_type
+from .terms import FLOATS, numpy_type
 
-__all__ = ["draw_contraction"]
+__all__ = ["draw_contraction", "draw_itself"]
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 9, 13, 16, 17)
 MOST = 40_000
@@ -64,5 +65,33 @@ def draw_contraction(choices: Choices) -> Program:
         double = te.const(2, wide)
         c = te.compute(c.shape, lambda *at, sums=c: sums[at] * double, "D")
         expected = expected * np.asarray(2).astype(expected.dtype)
+    draw.program.result(c, expected)
+    return draw.finish()
+
+
+def draw_itself(choices: Choices) -> Program:
+    """C[i, j] = sum of A[i, k] * A[j, k], or of distances: the same on both sides of its diagonal, unless what follows is not."""
+    draw = Draw(choices, "matmul")
+    size, depth = draw.pick((1, 2, 5, 8, 13, 31, 33, 67)), draw.pick(EXTENTS)
+    dtype, wide = product_types(draw)
+    turned, distance = draw.chance(0.5), draw.chance(0.4) and wide in FLOATS
+    shape = (depth, size) if turned else (size, depth)
+    a = draw.program.given(te.placeholder(shape, dtype, "A"), small(draw, shape, dtype))
+    x = exactly(draw.program.values[0], wide)
+    x = x.T if turned else x
+    k = te.reduce_axis((0, depth), "k")
+
+    def element(i: Any, j: Any) -> Any:
+        one, other = ((a[k, i], a[k, j]) if turned else (a[i, k], a[j, k]))
+        one, other = one.astype(wide), other.astype(wide)
+        return te.sum(te.abs(one - other) if distance else one * other, k)
+
+    c = te.compute((size, size), element, "C")
+    expected = np.abs(x[:, None] - x[None]).sum(-1) if distance else np.einsum("ik,jk->ij", x, x)
+    expected = expected.astype(numpy_type(wide))
+    if draw.chance(0.4):
+        ahead = draw.chance(0.5)  # then what follows differs on both sides
+        c = te.compute(c.shape, lambda i, j, sums=c: sums[i, j] * (i > j if ahead else te.const(1, "bool")).astype(wide), "D")
+        expected = expected * np.asarray(np.tri(size, k=-1) if ahead else np.ones((size, size))).astype(expected.dtype)
     draw.program.result(c, expected)
     return draw.finish()

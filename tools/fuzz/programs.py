@@ -9,6 +9,7 @@ import numpy as np
 from .boundaries import draw_boundaries
 from .chains import draw_chain, draw_siblings
 from .choices import Choices, forced
+from .contractions import draw_itself
 from .control import draw_hybrid, draw_product, draw_scan
 from .derivatives import draw_gradient
 from .epilogue import windowed
@@ -25,7 +26,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (8, draw_chain), (3, draw_matmul), (2, draw_conv2d), (1.3, draw_pool), (2, draw_softmax), (1.5, draw_argmax),
     (2, draw_blur), (1.5, draw_layout), (1.3, draw_gather), (1.3, draw_triangle), (1.5, draw_tuples), (1.5, draw_scan),
     (1.3, draw_hybrid), (1.3, draw_product), (1, draw_extern), (1.3, draw_gradient),
-    (1.5, draw_boundaries), (1.5, draw_large), (2, draw_siblings),
+    (1.5, draw_boundaries), (1.5, draw_large), (2, draw_siblings), (1, draw_itself),
 )
 
 

@@ -22,7 +22,7 @@ from ...ir.cached import cached_property
 from ...ir.interpret.interpreter import Interpreter
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
-from .contractions import draw_contraction
+from .contractions import draw_contraction, draw_itself
 from .control import draw_product, draw_scan
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
@@ -37,7 +37,7 @@ __all__ = ["check_selections", "run_selections"]
 
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (5, draw_contraction), (3, draw_chain), (3, draw_matmul), (3, draw_conv2d), (1.5, draw_pool), (2, draw_softmax),
-    (1, draw_argmax), (3, draw_blur),
+    (1, draw_itself), (1, draw_argmax), (3, draw_blur),
     (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product),
     (7, draw_reduction), (3, draw_norm), (1, draw_running))
 TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 19, "cuda -emulate")}
