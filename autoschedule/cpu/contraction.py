@@ -40,7 +40,7 @@ __all__ = ["contraction"]
 
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
-DOUBT = 0.4
+DOUBT = 0.3
 """By how much of their time sums of any form come out slower than estimated, as measured for contractions whose tiles have rows of
 several axes."""
 
