@@ -94,8 +94,9 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         (*function.arguments, *workspaces, *function.constant_buffers, *symbols))}
     kernels: list[DeviceKernel] = []
     for made, hardware in mapped:
-        used = [item for item in places if item in _used(made)]
-        outputs = tuple(item for item in used if isinstance(item, Buffer) and item in _stored(made))
+        read, stored = _used(made), _stored(made)
+        used = [item for item in places if item in read]
+        outputs = tuple(item for item in used if isinstance(item, Buffer) and item in stored)
         kernel = Function(made.name, tuple(used), made.body, outputs, {"stage": "loops"})
         analyzer = analyzer_for(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)

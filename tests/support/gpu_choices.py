@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import drawn
 import numpy as np
+import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule.plan import Candidate
 from tilewright.autoschedule.scheduler import schedule
+from tilewright.codegen.cuda.emulate.call import SEED_VARIABLE
+from tilewright.codegen.gpus import architecture_of
+from tilewright.codegen.target import Target
 from tilewright.runtime.array import numpy_dtype
 
 __all__ = ["differs", "text_of"]
+
+ORDERS = (0, 1, 2)
+"""Of blocks and of threads, in which the emulator runs a kernel."""
 
 
 def inputs_of(output: Any) -> list[Any]:
@@ -32,27 +40,38 @@ def differs(
     output: Any, rng: np.random.Generator, choose: Callable[[Sequence[Candidate]], int] | None = None, exact: bool = False,
     bits: bool = True, tolerance: float = 1e-5, target: str = "cuda -emulate",
 ) -> str:
-    """How a chosen schedule computes anything else than the unscheduled program: not the same bits where it is exact, else not
-    within `tolerance`, relative to the largest. choose: takes one of a rule's candidates. bits: False for functions of mathematics,
-    whose last bits a GPU's library has otherwise."""
+    """How a chosen schedule computes anything else, in any order, than the unscheduled program: not the same bits where it is
+    exact, else not within `tolerance`, relative to the largest. choose: takes one of a rule's candidates. bits: False for functions
+    of mathematics, whose last bits a GPU's library has otherwise."""
     inputs = inputs_of(output)
     chooser = {} if choose is None else {"chooser": lambda _, ways: choose(ways)}
     s = schedule([output], target, exact=exact, **chooser)
     arrays = [_values(tensor, rng) for tensor in inputs]
-    results = []
-    for each, where in ((s, target), (te.create_schedule(output.op), "llvm")):
-        result = np.full([int(extent) for extent in output.shape], 77, numpy_dtype(output.dtype))
-        tw.build(each, [*inputs, output], target=where)(*arrays, result)
-        results.append(result)
-    ours, expected = results
-    if s.is_exact and bits:
-        same = np.array_equal(ours, expected, equal_nan=ours.dtype.kind == "f")
-    else:
-        ours, expected = (each.astype("float64") for each in results)
-        same = bool(np.all(abs(ours - expected) <= tolerance * max(1, abs(expected).max(initial=0))))
+    kernels = [tw.build(each, [*inputs, output], target=where)
+               for each, where in ((s, target), (te.create_schedule(output.op), "llvm"))]
     if exact and not s.is_exact:
         return f"exact=True chose\n{s.plan}"
-    return "" if same else f"{ours}\nnot\n{expected}\n{s.plan}\n{s}"
+    if drawn.SOAK:      # NVRTC takes what the emulator takes
+        tw.build(s, [*inputs, output], target=f"cuda -arch={architecture_of(Target.parse(target))}").source("ptx")
+    expected = _result(kernels[1], output, arrays)
+    for order in ORDERS:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(SEED_VARIABLE, str(order))
+            ours = _result(kernels[0], output, arrays)
+        if s.is_exact and bits:
+            same = np.array_equal(ours, expected, equal_nan=ours.dtype.kind == "f")
+        else:
+            apart = abs(ours.astype("float64") - expected.astype("float64"))
+            same = bool(np.all(apart <= tolerance * max(1, abs(expected.astype("float64")).max(initial=0))))
+        if not same:
+            return f"in order {order}: {ours}\nnot\n{expected}\n{s.plan}\n{s}"
+    return ""
+
+
+def _result(kernel: tw.Kernel, output: Any, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    result = np.full([int(extent) for extent in output.shape], 77, numpy_dtype(output.dtype))
+    kernel(*arrays, result)
+    return result
 
 
 def _values(tensor: Any, rng: np.random.Generator) -> np.ndarray:
