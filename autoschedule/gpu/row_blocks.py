@@ -41,6 +41,8 @@ SECTOR = 32
 """Bytes that memory gives at once."""
 JOIN = 30
 """Cycles of a step in which threads meet; of those of several warps a barrier stands before and behind."""
+EACH = 4
+"""Terms for each thread that shares a sum, and threads, at least."""
 AHEAD = 8
 """Loads that a thread begins before the first has ended."""
 OTHER_REGISTERS = 22
@@ -188,6 +190,8 @@ def row_blocks(row: Row) -> list[RowBlock]:
         each for each in threads if _elements(row, each) <= MOST_KEPT]
     if row.again:
         threads = kept or [each for each in threads if each >= min(THREADS, threads[-1])]
+    else:
+        threads = [each for each in threads if each >= EACH and each * EACH <= row.extent]
     ways = [RowBlock(each, _beside(row, each), row.vector, row.along, each in kept) for each in threads]
     return sorted(ways, key=lambda way: (way.along and way.threads * way.vector * row.item < SECTOR, way.threads))
 

@@ -57,3 +57,9 @@ def test_a_softmax_is_one_kernel_whose_neighbouring_threads_read_neighbours() ->
     output = topi.nn.softmax(te.placeholder((128, 1000), name="A"))
     text = gpu_choices.text_of(tw.autoschedule.schedule([output], target="cuda -arch=sm_90"), output)
     assert text.count("__global__") == 1 and "thread_x" in text and "__shared__" in text
+
+
+def test_short_sums_over_windows_have_a_thread_each() -> None:
+    data, kernel = te.placeholder((2, 32, 28, 28), name="data"), te.placeholder((32, 1, 3, 3), name="kernel")
+    s = tw.autoschedule.schedule([topi.nn.depthwise_conv2d(data, kernel, stride=1, padding=1)], target="cuda -arch=sm_80")
+    assert s.plan[0].description == "an element a thread"
