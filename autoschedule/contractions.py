@@ -15,18 +15,19 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from ..ir.analysis.linear import linear, terms
-from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ..ir.expr import Cast, Expr, IntImm, IterVar, ProducerLoad
 from ..ir.ops import const
 from ..te.factors import factors
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from .loops import fused
 from .operations import axes_in, axes_of, contiguous, fixed_extent, loads_of, size_of, source
 
 if TYPE_CHECKING:
     from ..schedule import Stage
     from .groups import Group
 
-__all__ = ["Contraction", "as_matrix", "contraction_of", "copied", "flat", "in_matrices", "upstream"]
+__all__ = ["Contraction", "as_matrix", "contraction_of", "converted", "copied", "flat", "in_matrices", "matrix_axes", "upstream"]
 
 SECTOR = 32
 """Bytes of memory that a GPU moves at once."""
@@ -103,6 +104,11 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
     return Contraction(a, b, outer, rows, columns, op.reduce_axis)
 
 
+def converted(factor: Expr) -> Expr:
+    """What is converted once."""
+    return factor.value if isinstance(factor, Cast) else factor
+
+
 def _place_in(load: ProducerLoad, axis: IterVar) -> int:
     """The last dimension that an axis indexes: loops in the order of these read what lies side by side one after the other."""
     return max(at for at, index in enumerate(load.indices) if axis in axes_in(index))
@@ -147,6 +153,14 @@ def in_matrices(group: Group, found: Contraction, padding: Sequence[int], turned
     if group.output is not group.anchor:
         s[group.anchor].compute_inline()
     return matrices
+
+
+def matrix_axes(stage: Stage, found: Contraction, anchor: Operation) -> tuple[list[IterVar], IterVar, IterVar]:
+    """The loops of what has an anchor's axes as those of matrices: the outer ones, that over rows and that over columns."""
+    axes = list(stage.op.axis)
+    outer, rows, columns = ([axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns))
+    stage.reorder(*outer, *rows, *columns)
+    return outer, fused(stage, rows), fused(stage, columns)
 
 
 def upstream(group: Group, load: ProducerLoad) -> list[Operation]:

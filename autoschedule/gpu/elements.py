@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
     from ..groups import Group
 
-__all__ = ["element_a_thread", "injective"]
+__all__ = ["element_a_thread", "injective", "vectors_a_thread"]
 
 BANK = 4
 """Bytes of a bank of shared memory."""
@@ -52,7 +52,7 @@ def injective(group: Group) -> None:
     else:
         lanes, why = _lanes(op)
         group.choose("injective", [Candidate("; ".join([f"{lanes} elements a thread{why}", *_scattered(op)]),
-                                             partial(_vectors_a_thread, group.s[group.output], lanes))])
+                                             partial(_flat, group.s[group.output], lanes))])
 
 
 def element_a_thread(group: Group) -> None:
@@ -104,14 +104,17 @@ def _scattered(op: Operation) -> Iterator[str]:
     yield from (f"{name} is read {where}" for name, where in why.items())
 
 
-def _vectors_a_thread(stage: Stage, lanes: int) -> None:
-    """So many elements for each thread."""
+def _flat(stage: Stage, lanes: int) -> None:
+    vectors_a_thread(stage, lanes)
+
+
+def vectors_a_thread(stage: Stage, lanes: int) -> IterVar:
+    """So many elements for each thread; returns the loop of threads."""
     if lanes == 1:
-        _bind(stage, stage.fuse(*stage.op.axis))
-        return
+        return _bind(stage, stage.fuse(*stage.op.axis))
     rest, vector = stage.split(stage.fuse(*stage.op.axis), factor=lanes)
     stage.vectorize(vector)
-    _bind(stage, rest)
+    return _bind(stage, rest)
 
 
 def _a_thread_each(s: Schedule, output: Operation, anchor: Operation) -> None:

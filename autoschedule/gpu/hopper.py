@@ -23,12 +23,12 @@ from ... import te
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IterVar
 from ...te.axis import thread_axis
-from ..contractions import Contraction, contraction_of, in_matrices
+from ..contractions import Contraction, contraction_of, converted, in_matrices
 from ..estimate import Estimate
 from ..loops import fused
 from ..operations import size_of
 from ..plan import Candidate
-from .tensor_cores import BARRIER, SUMS, converted, elements_at_once, is_theirs, reason_in_matrices, shared_by_all, stored_by_blocks
+from .tensor_cores import BARRIER, SUMS, elements_at_once, is_theirs, reason_in_matrices, shared_by_all, stored_by_blocks
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, slowest
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ stored side by side. The threads' tiles lie apart (virtual threads), so that nei
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
@@ -26,12 +26,13 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import bitwise
 from ...te.axis import thread_axis
-from ..contractions import Contraction, contraction_of, in_matrices
+from ..contractions import Contraction, contraction_of, converted, in_matrices, matrix_axes
 from ..estimate import Estimate
-from ..loops import fused
 from ..operations import size_of
 from ..plan import Candidate
+from .grids import Grid, bind_blocks
 from .hopper import on_warpgroups
+from .split_k import in_parts, splits_of, time_of_parts
 from .tensor_cores import on_tensor_cores
 from .threads import LAUNCH, WARP, blocks_at_once, lanes_of, reason_of, slowest
 
@@ -60,13 +61,16 @@ BARRIER = 30
 @dataclass(frozen=True)
 class Tile:
     """rows, columns: of a block; threads: (along rows, along columns); depth: terms of the sum in shared memory. stages: of the
-    pipeline that fills it; 1 where a part is loaded when it is needed."""
+    pipeline that fills it; 1 where a part is loaded when it is needed. splits: blocks that share each sum. band: rows of
+    blocks that run at once."""
 
     rows: int
     columns: int
     threads: tuple[int, int]
     depth: int
     stages: int = 1
+    splits: int = 1
+    band: int = 1
 
     @property
     def own(self) -> tuple[int, int]:
@@ -75,19 +79,22 @@ class Tile:
 
     def __str__(self) -> str:
         return (f"tiles of {self.rows} x {self.columns} x {self.depth}, {self.threads[0]} x {self.threads[1]} threads "
-                f"of {self.own[0]} x {self.own[1]}{f', {self.stages} stages' if self.stages > 1 else ''}")
+                f"of {self.own[0]} x {self.own[1]}{f', {self.stages} stages' if self.stages > 1 else ''}"
+                f"{f', sums in {self.splits} parts' if self.splits > 1 else ''}"
+                f"{f', bands of {self.band}' if self.band > 1 else ''}")
 
 
-def product(group: Group) -> bool:
-    """Tiles in shared memory and in registers, on tensor cores where the dtypes are theirs. Does nothing and returns False where
-    the anchor is no sum of products."""
+def product(group: Group, in_order: bool = False) -> bool:
+    """Tiles in shared memory and in registers, on tensor cores where the dtypes are theirs. in_order: sums take up their terms in
+    their order. Does nothing and returns False where the anchor is no sum of products."""
     if group.parts:
         return False
-    candidates = [*on_warpgroups(group), *on_tensor_cores(group)]
-    found = contraction_of(group.anchor)
+    candidates = [] if in_order else [*on_warpgroups(group), *on_tensor_cores(group)]
+    found = contraction_of(group.anchor, converted) if not candidates else None
     if found is not None:
         gpu, bits = gpu_of(group.target), group.anchor.output(0).dtype.bits
-        ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in _tiles(found, gpu, bits)), key=lambda way: way[0].seconds)
+        tiles = (tile for tile in _tiles(found, gpu, bits) if tile.splits == 1 or not in_order)
+        ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in tiles), key=lambda way: way[0].seconds)
         reason = reason_of(found, group.output.output(0).dtype)
         candidates += [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
     if candidates:
@@ -97,20 +104,28 @@ def product(group: Group) -> bool:
 
 def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
     """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
-    rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
-    lanes = lanes_of(found.a.dtype)
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    lanes, whole = lanes_of(found.a.dtype), found.a.dtype.bits == found.b.dtype.bits == 32
     depth = next((each for each in DEPTHS if terms % each == 0), min(16, ceil(terms / lanes) * lanes))
     for threads in THREADS:
         for own in OWN:
-            for stages in STAGES if bits == 32 else STAGES[:1]:  # smaller elements are copied asynchronously in vectors alone
+            for stages in STAGES if whole else STAGES[:1]:  # smaller elements are copied asynchronously in vectors alone
                 tile = Tile(threads[0] * own[0], threads[1] * own[1], threads, depth, stages)
                 fits = _shared_bytes(tile, bits) <= gpu.block_shared and depth * (stages - 1) < terms
                 if fits and tile.rows < 2 * max(rows, threads[0]) and tile.columns < 2 * max(columns, threads[1]):
-                    yield tile
+                    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
+                    band = _grid(found, tile, gpu).band(rows * columns * terms * batch / (gpu.processors * gpu.fma))
+                    yield from (replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu))
 
 
 def _shared_bytes(tile: Tile, bits: int) -> int:
     return tile.stages * (tile.rows + tile.columns) * tile.depth * bits // 8
+
+
+def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    panels = tile.rows * terms * found.a.dtype.bytes, tile.columns * terms * found.b.dtype.bytes
+    return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), panels, batch)
 
 
 def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
@@ -118,12 +133,12 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     what its instructions take to begin and its loads from shared memory; and waits for memory as long as no other block fills that
     time. All of them together take no less than their bytes from memory and from the L2 cache."""
     rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
-    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
+    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
     threads, (own_rows, own_columns) = prod(tile.threads), tile.own
     registers = (own_rows * own_columns + (own_rows + own_columns) * 4) * bits // 32 + OTHER_REGISTERS
     at_once = blocks_at_once(gpu, threads, registers, _shared_bytes(tile, bits))
     waves = ceil(blocks / gpu.processors)
-    parts, warps = ceil(terms / tile.depth), threads / WARP
+    parts, warps = ceil(terms / (tile.depth * tile.splits)), threads / WARP
     math = warps * own_rows * own_columns * tile.depth * WARP / gpu.fma * (bits / 32)
     loaded = warps * (own_rows + own_columns) * tile.depth * bits / 8 * WARP / gpu.shared_rate
     loads = own_rows / 4 + own_columns / (4 if found.is_along(found.b) else _beside(found, tile))
@@ -134,25 +149,28 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     filled, barriers = ((resident * ahead, 1) if tile.stages > 1 else (resident - 1, 2))
     idle = max(gpu.latency + barriers * BARRIER - filled * busy, 0) / (resident * ahead)
     step = 1 / (gpu.clock * 1e9)
-    moved = blocks * (tile.rows + tile.columns) * terms * bits / 8
-    unique = batch * (rows * terms + columns * terms + rows * columns) * bits / 8
+    moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * bits / 8
+    unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * bits / 8
     name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
     return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
-                     ("bursts", CROWDED * (moved / gpu.l2_rate) * step), ("launch", LAUNCH)))
+                     ("bursts", CROWDED * (moved / gpu.l2_rate) * step), ("launch", LAUNCH),
+                     ("sum of parts", time_of_parts(found, tile.splits, bits // 8, gpu))))
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
-    s, anchor, stage = group.s, group.anchor, group.s[group.output]
+    s, anchor = group.s, group.anchor
     lanes = lanes_of(anchor.output(0).dtype)
     along = [found.is_along(load) for load in (found.a, found.b)]
-    *panels, whole = in_matrices(group, found, (1, 1, 1), (not along[0], along[1]))
-    axes = list(stage.op.axis)
-    outer, rows, columns = ([axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns))
-    stage.reorder(*outer, *rows, *columns)
-    at = _result(stage, outer, fused(stage, rows), fused(stage, columns), tile, (min(lanes, tile.own[0]), _beside(found, tile)))
-    sums = s[whole]
-    sums.set_scope("local")
-    sums.compute_at(stage, at)
+    *panels, whole = in_matrices(group, found, (1, 1, tile.depth * tile.splits if tile.splits > 1 else 1), (not along[0], along[1]))
+    if tile.splits > 1:
+        stage = s[in_parts(group, whole, tile.splits)]
+        sums = s[s.cache_write(stage.op.output(0), "local")]
+        *outer, row, column = stage.op.axis
+    else:
+        stage, sums = s[group.output], s[whole]
+        sums.set_scope("local")
+        outer, row, column = matrix_axes(stage, found, anchor)
+    sums.compute_at(stage, _result(stage, outer, row, column, tile, (min(lanes, tile.own[0]), _beside(found, tile))))
     *_, si, sj = sums.op.axis
     blocks, terms = sums.split(sums.op.reduce_axis[0], factor=tile.depth)
     some, term = sums.split(terms, factor=gcd(lanes, tile.depth) if any(along) else 1)
@@ -181,8 +199,7 @@ def _result(stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile
     stage.reorder(*outer, *blocks, *aparts, *threads, *inners)
     if outer:
         stage.bind(stage.fuse(*outer) if len(outer) > 1 else outer[0], thread_axis("blockIdx.z"))
-    for axis, name in zip(blocks, "yx", strict=True):
-        stage.bind(axis, thread_axis(f"blockIdx.{name}"))
+    bind_blocks(stage, blocks[0], blocks[1], tile.band)
     for axis, own, neighbours in zip(aparts, tile.own, beside, strict=True):
         stage.bind(axis, thread_axis((0, own // neighbours), "vthread"))
     for axis, count, name in zip(threads, tile.threads, "yx", strict=True):

@@ -46,13 +46,19 @@ def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
 
 def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     """The rule of an operation whose sums, if it has any, must not be reordered."""
-    return on_gpu if not anchor.values else injective if anchor.reduction is None else element_a_thread
+    return on_gpu if not anchor.values else injective if anchor.reduction is None else reduction_in_order
 
 
 def reduction(group: Group) -> None:
     """The rule of reductions."""
     if not product(group):
         sums(group)
+
+
+def reduction_in_order(group: Group) -> None:
+    """The rule of reductions whose sums take up their terms in their order."""
+    if not product(group, in_order=True):
+        element_a_thread(group)
 
 
 def share_scan(s: Schedule, scan: Operation, between: Iterable[Operation]) -> None:

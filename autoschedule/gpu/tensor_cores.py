@@ -15,27 +15,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import te
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
+from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
-from ..contractions import Contraction, contraction_of, in_matrices
+from ..contractions import Contraction, contraction_of, converted, in_matrices, matrix_axes
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import fixed_extent, size_of, source
+from ..operations import size_of, source
 from ..plan import Candidate
+from .grids import Grid, bind_blocks
+from .split_k import in_parts, splits_of, time_of_parts
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of, reason_of, slowest
 
 if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["BARRIER", "SUMS", "BlockTile", "converted", "elements_at_once", "is_theirs", "on_tensor_cores", "reason_in_matrices",
+__all__ = ["BARRIER", "SUMS", "BlockTile", "elements_at_once", "is_theirs", "on_tensor_cores", "reason_in_matrices",
            "shared_by_all", "stored_by_blocks"]
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
@@ -69,12 +71,14 @@ class BlockTile(Protocol):
 @dataclass(frozen=True)
 class Tile:
     """own: rows and columns of a warp; warps: of a block, along rows and along columns; depth: terms of the sum in shared memory;
-    stages: of the pipeline."""
+    stages: of the pipeline. splits: blocks that share each sum. band: rows of blocks that run at once."""
 
     own: tuple[int, int]
     warps: tuple[int, int]
     depth: int
     stages: int
+    splits: int = 1
+    band: int = 1
 
     @property
     def rows(self) -> int:
@@ -90,7 +94,9 @@ class Tile:
 
     def __str__(self) -> str:
         return (f"tensor cores, tiles of {self.rows} x {self.columns} x {self.depth}, {self.warps[0]} x {self.warps[1]} warps of "
-                f"{self.own[0]} x {self.own[1]}, {self.stages} stages")
+                f"{self.own[0]} x {self.own[1]}, {self.stages} stages"
+                f"{f', sums in {self.splits} parts' if self.splits > 1 else ''}"
+                f"{f', bands of {self.band}' if self.band > 1 else ''}")
 
 
 def on_tensor_cores(group: Group) -> list[Candidate]:
@@ -122,14 +128,9 @@ def is_theirs(group: Group, found: Contraction) -> bool:
     return str(found.b.dtype) == dtype and SUMS.get(dtype) == str(group.anchor.output(0).dtype)
 
 
-def converted(factor: Expr) -> Expr:
-    """What is converted once."""
-    return factor.value if isinstance(factor, Cast) else factor
-
-
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
     """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
-    rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
     depth = (DEPTH_BYTES if terms * size > DEPTH_BYTES // 2 else DEPTH_BYTES // 2) // size
     for own in OWN:
         for warps in WARPS:
@@ -138,7 +139,10 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
                 sides = ((tile.rows, rows, M), (tile.columns, columns, N), (depth, terms, 32 // size))
                 fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
                 if fits and _shared_bytes(tile, size) <= gpu.block_shared:
-                    yield tile
+                    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
+                    work = rows * columns * terms * batch / (gpu.processors * gpu.tensor * 2 / size)
+                    band = _grid(found, tile, gpu, size).band(work)
+                    yield from (replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu))
 
 
 def _shared_bytes(tile: Tile, size: int) -> int:
@@ -148,16 +152,22 @@ def _shared_bytes(tile: Tile, size: int) -> int:
     return tile.stages * longest + tile.rows * (tile.columns + 8) * 4
 
 
+def _grid(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Grid:
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    panels = tile.rows * terms * size, tile.columns * terms * size
+    return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), panels, batch)
+
+
 def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     """As of other products: blocks share the multiprocessors in waves, and of each part of the sum a block takes the longest of its
     products, its loads of fragments and its instructions. It waits for memory as long as what is under way, in its own pipeline and
     for blocks beside it, is less than what arrives within the latency."""
     rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
-    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
+    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
     warps = prod(tile.warps)
     registers = tile.own[0] * tile.own[1] // WARP + (tile.own[0] + tile.own[1]) * 32 // WARP // 4 + OTHER_REGISTERS
     at_once = blocks_at_once(gpu, warps * WARP, registers, _shared_bytes(tile, size))
-    waves, parts = ceil(blocks / gpu.processors), ceil(terms / tile.depth)
+    waves, parts = ceil(blocks / gpu.processors), ceil(terms / (tile.depth * tile.splits))
     steps = tile.depth * size / 32
     math = tile.rows * tile.columns * tile.depth / (gpu.tensor * 2 / size)
     loaded = warps * (tile.own[0] + tile.own[1]) * tile.depth * size / gpu.shared_rate
@@ -169,25 +179,27 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + BARRIER / resident
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * size
-    unique = batch * ((rows + columns) * terms * size + rows * columns * 4)
+    unique = _grid(found, tile, gpu, size).loaded(tile.band) + batch * rows * columns * 4
     name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
     beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)  # until the first part is there; the result
     return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
-                     ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))
+                     ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH),
+                     ("sum of parts", time_of_parts(found, tile.splits, 4, gpu))))
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     s, dtype = group.s, str(found.a.dtype)
     size = found.a.dtype.bytes
     down = [size > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms: ldmatrix turns no bytes
-    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.depth), (down[0], not down[1]))
+    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.depth * tile.splits), (down[0], not down[1]))
     layouts = "km" if down[0] else "mk", "kn" if down[1] else "nk"
-    sums = s[s.cache_write(whole, "mma_c")]
+    made = in_parts(group, whole, tile.splits) if tile.splits > 1 else whole
+    sums = s[s.cache_write(made, "mma_c")]
     fragments = [s[s.cache_read(each, scope, [sums])] for each, scope in (
         (a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))]
-    at = stored_by_blocks(group, found, tile)
-    warp = _staged(s[whole], at, tile, SUMS[dtype])
-    outer, inner = _summed(sums, (s[whole], warp), tile, size, layouts, dtype)
+    inners = _in_blocks(s[made], tile) if tile.splits > 1 else _staged(s[whole], stored_by_blocks(group, found, tile, tile.band))
+    warp = _by_warps(s[made], inners, tile, SUMS[dtype], "global" if tile.splits > 1 else "shared")
+    outer, inner = _summed(sums, (s[made], warp), tile, size, layouts, dtype)
     for stage, layout, load in zip(fragments, layouts, ("cuda.mma_load_a", "cuda.mma_load_b"), strict=True):
         sizes = {"m": M, "n": N, "k": 32 // size}
         stage.compute_at(sums, inner)
@@ -198,36 +210,50 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         _fetched(s[tensor], (sums, outer), tile, elements_at_once(found, load))
 
 
-def stored_by_blocks(group: Group, found: Contraction, tile: BlockTile) -> tuple[Stage, IterVar]:
-    """The loops of what is stored; returns the stage and the loop of a block."""
+def stored_by_blocks(group: Group, found: Contraction, tile: BlockTile, band: int = 1) -> tuple[Stage, IterVar]:
+    """The loops of what is stored, the blocks in bands of so many rows; returns the stage and the loop of a block."""
     anchor, stage = group.anchor, group.s[group.output]
-    axes = list(stage.op.axis)
-    outer, rows, columns = ([axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns))
-    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(columns[-1])) if columns[-1] is axes[-1] else 1
-    stage.reorder(*outer, *rows, *columns)
-    blocks, inners = zip(*(stage.split(fused(stage, side), factor=size)
-                           for side, size in ((rows, tile.rows), (columns, tile.columns))), strict=True)
-    stage.reorder(*outer, *blocks, *inners)
+    beside = size_of(found.columns) if anchor.axis[-len(found.columns):] == found.columns else 1
+    lanes = gcd(lanes_of(stage.op.output(0).dtype), beside)
+    at, inners = _blocks_of(stage, *matrix_axes(stage, found, anchor), tile, band)
+    shared_by_all(stage, inners, tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
+    return stage, at
+
+
+def _blocks_of(
+    stage: Stage, outer: Sequence[IterVar], row: IterVar, column: IterVar, tile: BlockTile, band: int,
+) -> tuple[IterVar, tuple[IterVar, IterVar]]:
+    """A block for each tile; returns the loop of a block, and those over the rows and columns of one."""
+    down, i = stage.split(row, factor=tile.rows)
+    across, j = stage.split(column, factor=tile.columns)
+    stage.reorder(*outer, down, across, i, j)
     if outer:
         stage.bind(fused(stage, outer), thread_axis("blockIdx.z"))
-    for axis, name in zip(blocks, "yx", strict=True):
-        stage.bind(axis, thread_axis(f"blockIdx.{name}"))
-    shared_by_all(stage, (inners[0], inners[1]), tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
-    return stage, blocks[1]
+    return bind_blocks(stage, down, across, band), (i, j)
 
 
-def _staged(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: str) -> IterVar:
-    """The result of a block in shared memory, of which each warp stores its part; returns the loop of a warp."""
+def _in_blocks(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:
+    """The loops of parts of sums, which blocks store from their registers; returns those over rows and columns of one."""
+    *outer, row, column = stage.op.axis
+    return _blocks_of(stage, outer, row, column, tile, tile.band)[1]
+
+
+def _staged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[IterVar, IterVar]:
+    """The result of a block in shared memory, of which whole rows are stored; returns its rows and columns."""
     stage.set_scope("shared")
     stage.compute_at(*at)
     i, j = stage.op.axis[-2:]
     stage.storage_align(i, 32, 8)  # neighbouring rows are 8 banks apart
-    parts = [stage.split(axis, factor=own) for axis, own in zip((i, j), tile.own, strict=True)]
-    warps, inners = zip(*parts, strict=True)
-    stage.reorder(*stage.op.axis[:-2], *warps, *inners)
+    return i, j
+
+
+def _by_warps(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, dtype: str, scope: str) -> IterVar:
+    """The result of a block, of which each warp stores its part; returns the loop of a warp."""
+    warps, inners = zip(*(stage.split(axis, factor=own) for axis, own in zip(axes, tile.own, strict=True)), strict=True)
+    stage.reorder(*warps, *inners)
     for axis, name, count in zip(warps, "zy", tile.warps, strict=True):
         stage.bind(axis, thread_axis((0, count), f"threadIdx.{name}"))
-    _tiled(stage, (M, N), ["cuda.mma_store", M, N, dtype, "shared"], inners)
+    _tiled(stage, (M, N), ["cuda.mma_store", M, N, dtype, scope], inners)
     return warps[1]
 
 

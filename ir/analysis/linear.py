@@ -159,7 +159,7 @@ def _quotient_apart(form: LinearForm, other: Expr, divisor: int, coefficient: in
     Of index arithmetic, which does not wrap."""
     if not is_index(other):
         return None, other
-    inner = _quotient_and_rest(other)
+    inner = [*_quotients_and_rests(other)]
     for key, factor in form.coeffs.items():
         atom = key.expr if isinstance(key, StructuralKey) else key
         if factor != coefficient or not isinstance(atom, FloorDiv) or not isinstance(atom.b, IntImm) or not is_index(atom.a):
@@ -168,17 +168,16 @@ def _quotient_apart(form: LinearForm, other: Expr, divisor: int, coefficient: in
             apart = linear(atom.a).plus(linear(other), -1)
             if apart.const % divisor == 0 and apart.content % divisor == 0:
                 return key, atom.a
-        if inner is not None and isinstance(inner[0].b, IntImm) and atom.b.value == divisor * inner[0].b.value:
-            part, rest = inner
-            apart = linear(atom.a).plus(linear(part.a), -1).shifted(-rest * inner[0].b.value)
-            if apart.is_const and apart.const % atom.b.value == 0:
-                return key, Add(part, const(rest + apart.const // inner[0].b.value, other.dtype))
+        for part, each, rest in inner:
+            apart = linear(atom.a).plus(linear(part.a), -1).plus(rest, -each)
+            if atom.b.value == divisor * each and apart.const % atom.b.value == 0 and apart.content % atom.b.value == 0:
+                return key, expression(rest.plus(apart.divided(each)).plus(LinearForm({atom_of(part): 1})), other.dtype)
     return None, other
 
 
-def _quotient_and_rest(expr: Expr) -> tuple[FloorDiv, int] | None:
-    """x // m and r where an expression is x // m + r, as simplifying leaves (x + r * m) // m."""
+def _quotients_and_rests(expr: Expr) -> Iterator[tuple[FloorDiv, int, LinearForm]]:
+    """x // m, m and y as far as an expression is x // m + y, as simplifying leaves (x + m * y) // m."""
     form = linear(expr)
-    (part, factor), *others = [*terms(form), (expr, 0)]
-    fits = factor == 1 and len(others) == 1 and form.const and isinstance(part, FloorDiv) and isinstance(part.b, IntImm)
-    return (part, form.const) if fits and isinstance(part, FloorDiv) and part.b.dtype == expr.dtype else None
+    for part, factor in terms(form):
+        if factor == 1 and isinstance(part, FloorDiv) and isinstance(part.b, IntImm) and part.dtype == expr.dtype:
+            yield part, part.b.value, form.without(atom_of(part))
