@@ -257,4 +257,5 @@ def unsupported(reasons: Mapping[str, list[str]]) -> UnsupportedModel:
     lines = [f"{len(nodes)} × {what[:300]} ({', '.join(nodes[:3])}{', ...' if nodes[3:] else ''})"
              for what, nodes in reasons.items()]
     return UnsupportedModel(f"the model has {sum(map(len, reasons.values()))} nodes that are not supported", called=user_source(),
-                            reason="\n".join(lines[:200]), fix="replace these nodes, or ask for the operators")
+                            reason="\n".join(lines[:200]),
+                            fix="replace these nodes, ask for the operators, or fix dimensions that the model leaves open")

@@ -18,7 +18,7 @@ from .file import write_file
 from .gradient import training_graph, with_gradients
 from .model import Model, build_model
 from .node import Parts
-from .passes import default_passes, grouped, passes_named, transformed
+from .passes import default_passes, difference_text, grouped, passes_named, transformed
 from .printer import graph_text
 from .reference import run
 from .tasks import Task, tasks_of
@@ -56,6 +56,19 @@ class Graph(Parts):
         after those that tw.build runs, with a node for each kernel. tw.graph.PASSES lists them. Raises UnknownPass (TW0914)."""
         made = transformed(self, passes_named(names)) if names else grouped(self)
         return self if made is self else Graph.of(made)
+
+    def show(self, path: str | PathLike[str], *names: str) -> Path:
+        """Writes a page about what passes make of the graph, HTML that needs nothing else: step by step what each changes, and the
+        graph at last. names: as transform takes them. Returns its absolute path. Raises UnknownPass (TW0914), and PageNeedsJinja
+        (TW0257) where jinja2 is not installed."""
+        from ..views.model_page import ModelFacts, Step, write_model_page
+
+        steps: list[Step] = []
+        after: Parts = self
+        for passes in [passes_named(names)] if names else [default_passes(), passes_named(["groups"])]:
+            after = transformed(after, passes, lambda name, before, now: steps.append(Step(name, difference_text(before, now))))
+        facts = [("nodes before", str(len(self.nodes))), ("nodes after", str(len(after.nodes))), ("steps", str(len(steps)))]
+        return write_model_page(ModelFacts(self.name, facts, [], graph_text(after), steps), path)
 
     def gradient(self, of: str, wrt: str | Sequence[str], checkpoints: Sequence[str] = ()) -> Graph:
         """The graph with gradients as further outputs, grad_NAME for each value of `wrt`.

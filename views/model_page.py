@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .page import style_of, template
 
-__all__ = ["KernelRow", "ModelFacts", "write_model_page"]
+__all__ = ["KernelRow", "ModelFacts", "Step", "write_model_page"]
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,28 @@ class KernelRow:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A pass that changed the graph, and the lines that it took away and those that it put there."""
+
+    name: str
+    difference: str
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Each line with what it is: gone, new, or neither."""
+        kinds = {"-": "gone", "+": "new"}
+        return [(kinds.get(line[:1], ""), line) for line in self.difference.splitlines()[2:]]
+
+
+@dataclass(frozen=True)
 class ModelFacts:
-    """What the page says. facts: by what they are called. text: of the graph."""
+    """What the page says. facts: by what they are called. text: of the graph. steps: how passes made it, where that is told."""
 
     name: str
     facts: Sequence[tuple[str, str]]
     rows: Sequence[KernelRow]
     text: str
+    steps: Sequence[Step] = ()
 
     @property
     def seconds(self) -> float:

@@ -3,6 +3,6 @@ one)`."""
 
 from __future__ import annotations
 
-from .pipeline import PASSES, default_passes, grouped, passes_named, transformed
+from .pipeline import PASSES, default_passes, difference_text, grouped, passes_named, transformed
 
-__all__ = ["PASSES", "default_passes", "grouped", "passes_named", "transformed"]
+__all__ = ["PASSES", "default_passes", "difference_text", "grouped", "passes_named", "transformed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...errors import FAULTS, TilewrightError, internal_error, user_source
@@ -33,7 +33,7 @@ from .sinks import SINKS
 from .splits import SPLITS
 from .weight_only import WEIGHTS_INT4, WEIGHTS_INT8
 
-__all__ = ["PASSES", "default_passes", "grouped", "passes_named", "transformed"]
+__all__ = ["PASSES", "default_passes", "difference_text", "grouped", "passes_named", "transformed"]
 
 PIPELINE: tuple[GraphPass, ...] = (
     DEAD,
@@ -83,10 +83,10 @@ def passes_named(names: Sequence[str]) -> list[GraphPass]:
     return [PASSES[name] for name in names]
 
 
-def transformed(g: Parts, passes: Sequence[GraphPass]) -> Parts:
-    """The graph after these passes, in rounds until nothing changes; the graphs inside of nodes first. TILEWRIGHT_DUMP=folder
-    writes what each pass changed there."""
-    g = with_bodies(g, lambda body: transformed(body, passes))
+def transformed(g: Parts, passes: Sequence[GraphPass], changed: Callable[[str, Parts, Parts], None] | None = None) -> Parts:
+    """The graph after these passes, in rounds until nothing changes; the graphs inside of nodes first. changed: is told of each
+    change, by the pass's name and the graph before and after. TILEWRIGHT_DUMP=folder writes what each pass changed there."""
+    g = with_bodies(g, lambda body: transformed(body, passes, changed))
     dumps = os.environ.get("TILEWRIGHT_DUMP")
     folder = _emptied(Path(dumps) / f"graph.{_file_name(g.name)}") if dumps else None
     count = 0
@@ -94,6 +94,8 @@ def transformed(g: Parts, passes: Sequence[GraphPass]) -> Parts:
         before = g
         for one in passes:
             after = _applied(one, g)
+            if after is not g and changed is not None:
+                changed(one.name, g, after)
             if folder is not None and after is not g:
                 (folder / f"{count:02}_{one.name}.diff").write_text(difference_text(g, after))
                 count += 1
