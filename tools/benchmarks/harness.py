@@ -102,7 +102,9 @@ def _environment(count: int) -> dict[str, str]:
 def _line(row: Row) -> str:
     if "failed" in row:
         return f"{row['group']} {row['name']}, {row['threads']} threads: {row['failed']}"
-    best = f"; best peer {row['best']} {row['peers'][row['best']]['ms']:.4g} ms, ratio {row['ratio']:.3f}" if row["best"] else ""
+    best = ""
+    if row["best"]:
+        best = f"; best peer {row['best']} {row['peers'][row['best']]['ms']:.4g} ms, ratio {row['ratio']:.3f}{_spread(row)}"
     share = _share(row, ", {} of the ceiling")
     return f"{row['group']} {row['name']}, {row['threads']} threads: {row['ours_ms']:.4g} ms{best}{share}"
 
@@ -123,9 +125,13 @@ def table(name: str, rows: Sequence[Row]) -> Table:
             grid.add_row(row["name"], str(row["threads"]), "failed", *[""] * (len(peers) + exact), "", "")
             continue
         times = (_time(row, peer) for peer in peers)
-        ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}{_spread(row)}"
         grid.add_row(row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *[_cost(row)][:exact], *times, ratio, _share(row))
     return grid
+
+
+def _spread(row: Row) -> str:
+    return f" ±{row['spread']:.0%}" if row.get("spread") is not None else ""
 
 
 def _cost(row: Row) -> str:

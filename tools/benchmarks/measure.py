@@ -202,6 +202,7 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
     return {
         "ours_ms": 1e3 * statistics.median(ours.spent), "ours_fastest_ms": 1e3 * min(ours.spent), "rounds": len(ours.spent),
         "peers": peers, "best": best, "ratio": peers[best]["ratio"] if best else None,
+        "spread": _spread(sides[best].spent, ours.spent) if best else None,
         "exact": _paired(exact.spent, ours.spent) if exact else None,
         "share": _share(case, ours.spent, best_rates), "best_share": _share(case, sides[best].spent, best_rates) if best else None,
         "limits": {kind: rate / 1e9 for kind, rate in best_rates.items()},
@@ -211,6 +212,12 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
 
 def _paired(theirs: Sequence[float], ours: Sequence[float]) -> float:
     return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
+
+
+def _spread(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    """By how much of the ratio those of half the turns differ from it: half of what lies between their quartiles."""
+    ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
+    return (ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4]) / 2 / statistics.median(ratios)
 
 
 def _share(case: Case, spent: Sequence[float], limits: dict[str, float]) -> float | None:

@@ -65,7 +65,7 @@ def test_a_row_says_how_we_stand_to_every_peer() -> None:
     assert row["group"] == "test" and row["name"] == "double" and row["threads"] == 1 and row["rounds"] == 3
     assert set(row["peers"]) == {"numpy", "into"} and row["best"] in row["peers"] and not row["missing"]
     assert row["best"] == min(row["peers"], key=lambda name: row["peers"][name]["ms"])
-    assert row["ratio"] == row["peers"][row["best"]]["ratio"] > 0
+    assert row["ratio"] == row["peers"][row["best"]]["ratio"] > 0 and 0 <= row["spread"] < 10
     assert row["share"] == pytest.approx(8 * SIZE / 2 / (row["ours_ms"] / 1e3))       # the memory is the lower roof
     assert json.loads(json.dumps(row)) == row
 
@@ -283,15 +283,15 @@ def test_everyone_gets_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_printed_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     busy = {"numpy": {"ms": 16.0, "ratio": 0.8, "busy": 2.9}}
-    rows = [a_row("unsharp mask"), a_row("unsharp mask", threads=2, ratio=0.8, peers=busy)]
+    rows = [a_row("unsharp mask", spread=0.031), a_row("unsharp mask", threads=2, ratio=0.8, peers=busy)]
     monkeypatch.setattr(harness, "run_cases", lambda cases, threads, realtime, seed: iter(rows))
     assert main(["bench", "demo unsharp mask", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
-    assert "[1/2] demo unsharp mask, 1 threads: 20 ms; best peer numpy 21 ms, ratio 1.050, 90% fma of the ceiling" in told
+    assert "[1/2] demo unsharp mask, 1 threads: 20 ms; best peer numpy 21 ms, ratio 1.050 ±3%, 90% fma of the ceiling" in told
     assert "16*" in told and "n/a" in told
     kept = json.loads((tmp_path / "bench-demo.json").read_text())
     assert kept["rows"] == rows and {"machine", "numpy", "tilewright"} <= set(kept["about"])
-    assert "unsharp mask" in (tmp_path / "bench-demo.html").read_text()
+    assert "1.050 ±3 %" in (tmp_path / "bench-demo.html").read_text(), "how far the turns differ stands beside the ratio"
 
 
 def test_a_failed_row_fails_the_command(
