@@ -18,7 +18,7 @@ import numpy as np
 import tilewright as tw
 from tilewright.runtime.array import numpy_dtype
 
-from .gpu_cases import CASES, Case
+from .gpu_counted import CASES, Case
 
 OUT = Path("out/gpu_counts.json")
 TARGET, EMULATED = "cuda -arch=sm_80", "cuda -arch=sm_80 -emulate"
