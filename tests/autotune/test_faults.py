@@ -139,6 +139,7 @@ def space_of(tensors: list[object]) -> TemplateSpace:
 
 def test_tuning_among_faults_finds_the_one_candidate_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.autotune.tuner.CandidateFactory", OnlyFaults)
+    monkeypatch.setattr(faults, "FAULTS", dict(drawn.part(faults.FAULTS.items(), 8)))
     tensors = faults.doubling()
     task = autotune.Task.of(tensors, space=space_of(tensors))
     result = autotune.tune(task, trials=len(faults.FAULTS) + 1, database=tmp_path / "t.sqlite", limits=LIMITS, search="random",

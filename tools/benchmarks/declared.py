@@ -34,7 +34,10 @@ class Draw(Random):
                       else size.bit_length())
         beside = [each for each in (power - 1, power + 1) if least <= each <= most]
         odd = [each for each in range(least, most + 1) if each % 2] or [size]
-        primes = [each for each in odd if all(each % factor for factor in range(3, int(each**0.5) + 1, 2))] or odd
+        whole = np.ones(most + 1, np.bool_)    # Eratosthenes' sieve
+        for factor in range(3, int(most**0.5) + 1, 2):
+            whole[factor * factor::factor] = False
+        primes = [each for each in odd if whole[each]] or odd
         return self.choice(self.choice([choices for choices in (odd, primes, beside) if choices]))
 
 
