@@ -200,10 +200,8 @@ class _Mapper(Copier):
         pointed = (pointed_to(each) for each in inner)
         if buffer.strides or not places or any(each is not None and each[0] is buffer for each in pointed):
             return node
-        fixed = frozenset(self.hardware.variables.values())
         own = {dim for dim, index in enumerate(places[0])
-               if not isinstance(index, IntImm) and fixed.issuperset(each for each in walk(index) if isinstance(each, Var))
-               and len({structural_key(indices[dim]) for indices in places}) == 1}
+               if self._is_one(index) and len({structural_key(indices[dim]) for indices in places}) == 1}
         if not own:
             return node
         shape = tuple(const(1, extent.dtype) if dim in own else extent for dim, extent in enumerate(buffer.shape))
@@ -216,6 +214,13 @@ class _Mapper(Copier):
             return None
 
         return Allocate(kept, rewrite(node.body, rule))
+
+    def _is_one(self, index: Expr) -> bool:
+        """Whether an index is one number for all of a thread's life, and no constant: not one for each lane of a vector, nor what
+        lies in memory, which may change."""
+        fixed = frozenset(self.hardware.variables.values())
+        return not isinstance(index, IntImm) and index.dtype.lanes == 1 and not any(
+            isinstance(each, (BufferLoad, Call)) or isinstance(each, Var) and each not in fixed for each in walk(index))
 
     def _check_own(self, buffer: Buffer) -> None:
         """A thread finds in local memory, and a block in its own, only what it stored itself: each must touch the same

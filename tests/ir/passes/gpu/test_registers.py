@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.passes.gpu.hardware import Hardware
 from tilewright.ir.passes.gpu.registers import free_registers
@@ -93,21 +94,23 @@ def test_a_guard_that_also_stands_around_another_store_stays() -> None:
 ''') == 2
 
 
-def test_a_thread_keeps_its_own_part_alone_of_what_all_fill_for_themselves() -> None:
-    function = parse("""
+@pytest.mark.parametrize("place, left", [("u", "1"), ("P[u]", "64")])
+def test_a_thread_keeps_its_own_part_alone_of_what_all_fill_for_themselves(place: str, left: str) -> None:
+    """What a place in memory says may change between a store and a load; lanes of a vector have each a place of their own."""
+    function = parse(f"""
 @attrs(stage="loops")
-def f(A: float32[2, 64], B: out float32[2, 64]):
+def f(A: float32[2, 64], P: int32[64], B: out float32[2, 64]):
     for b in thread("blockIdx.x", 1):
         S: local float32[2, 64]
         for i in 2:
-            for t in thread("threadIdx.x", 64):
-                S[i, t] = A[i, t]
+            for u in thread("threadIdx.x", 64):
+                S[i, {place}] = A[i, u]
         for i in 2:
             for u in thread("threadIdx.x", 64):
-                B[i, u] = S[i, u] + 1.0
+                B[i, u] = S[i, {place}] + 1.0
 """)
     analyzer = Analyzer()
     hardware = Hardware.of(function.body, "f", analyzer)
     body, _ = map_threads(function.body, hardware, analyzer, frozenset(function.params))
     kept, = {node.buffer for node in walk(body) if isinstance(node, Allocate)}
-    assert [str(extent) for extent in kept.shape] == ["2", "1"]
+    assert [str(extent) for extent in kept.shape] == ["2", left]
