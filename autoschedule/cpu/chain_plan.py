@@ -339,11 +339,19 @@ class Chain:
         return (), 0
 
     def _first_flat(self) -> int:
-        """The first of the last axes that together are long enough for vectors."""
-        at = len(self.extents) - 1
-        while at > 0 and prod(self.extents[at:]) < 2 * self.machine.lanes(self.bits):
+        """The first of the last axes that together are long enough for vectors. Rows that windows read parts of stay by themselves,
+        but for the shortest: vectors across two of them would be gathered."""
+        at, lanes = len(self.extents) - 1, self.machine.lanes(self.bits)
+        while at > 0 and (size := prod(self.extents[at:])) < 2 * lanes and (2 * size <= lanes or self._reads_whole(at)):
             at -= 1
         return at
+
+    def _reads_whole(self, at: int) -> bool:
+        """Whether all that the outputs read along an axis is as long as it, and read at the axis itself."""
+        return all(
+            index is op.axis[at] and isinstance(extent, IntImm) and extent.value == self.extents[at]
+            for op in (self.output, *self.beside) for load in loads_of(op)
+            for index, extent in zip(load.indices, load.producer.shape, strict=True) if op.axis[at] in axes_in(index))
 
 
 def _bytes_before(output: Operation) -> float:

@@ -314,3 +314,22 @@ def test_results_of_which_one_reads_the_other_are_no_pair(small: None) -> None:
     D = te.compute((36, 68), lambda i, j: B[i + 1, j + 1] - C[i, j], name="D")
     assert all(not tile.beside for piece in of_chains(C, D) for tile in piece.tiles)
     same_bits([A], [C, D])
+
+
+@pytest.mark.parametrize("width", [13, 14])
+def test_vectors_do_not_cross_narrow_rows_that_windows_read_parts_of(width: int) -> None:
+    """They were gathered from two rows of the padded image: twenty times the time."""
+    a, w = te.placeholder((3, 14, width), name="a"), te.placeholder((3, 5, 5), name="w")
+    padded = te.compute((3, 18, width + 4), lambda c, y, x: te.if_then_else(
+        te.all(y >= 2, y < 16, x >= 2, x < width + 2), a[c, y - 2, x - 2], 0.0), name="padded")
+    p, q = te.reduce_axis((0, 5), name="p"), te.reduce_axis((0, 5), name="q")
+    b = te.compute((3, 14, width), lambda c, y, x: te.sum(padded[c, y + p, x + q] * w[c, p, q], axis=[p, q]), name="b")
+    s = tw.autoschedule.schedule([b], "llvm")
+    assert f"// {width}" not in str(tw.lower(s, [a, w, b])), "rows and columns are loops of their own"
+    rng = np.random.default_rng(width)
+    image, taps = (rng.standard_normal(shape).astype("float32") for shape in ((3, 14, width), (3, 5, 5)))
+    found = np.empty((3, 14, width), "float32")
+    tw.build(s, [a, w, b])(image, taps, found)
+    wide = np.pad(image, ((0, 0), (2, 2), (2, 2)))
+    wanted = sum(wide[:, y:y + 14, x:x + width] * taps[:, y, x, None, None] for y in range(5) for x in range(5))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
