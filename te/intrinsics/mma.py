@@ -31,7 +31,19 @@ from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
 from .registry import shipped
-from .tiles import SUMS, are_aligned, at_layout, element_copy, known_dtype, on_tensor_core, program, tile_places, tile_pointer
+from .tiles import (
+    SUMS,
+    are_aligned,
+    at_layout,
+    element_copy,
+    known_dtype,
+    on_tensor_core,
+    program,
+    sums_store,
+    term_added,
+    tile_places,
+    tile_pointer,
+)
 
 __all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
 
@@ -76,18 +88,7 @@ def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: s
     "shared" memory two at once, where rows have an even distance. rows, columns: multiples of these. Raises BadTensorIntrin
     (TW0132) for others."""
     shape, tile = (rows, columns), _whole((rows, columns), "mma_c", known_dtype(dtype, *SUMS.values()))
-    c = placeholder(shape, dtype, "c")
-    copied = compute(shape, lambda i, j: c[i, j], "made")
-    binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope="mma_c"),
-             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope)}
-
-    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
-        more = cast(outs[0].strides[0], "int32"), cast(are_aligned(outs[0], 2), "int32")
-        calls = [("tw_mma_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
-                 for at in tile_places(shape, tile)]
-        return program(lambda ib: on_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
-
-    return decl_tensor_intrin(copied.op, body, f"mma_store_{dtype}{scope and '_'}{scope}", binds)
+    return sums_store("mma", _FEATURE, shape, tile, dtype, scope)
 
 
 def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: str) -> TensorIntrin:
@@ -114,15 +115,11 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: s
             calls = [("tw_mma_fill", tile_pointer(outs[0], at, WRITES)) for at in tile_places((m, n), tile)]
             on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
-        def added(i: Var, j: Var, k: Var) -> Stmt:
-            left, right = ins[0].vload([*at_layout(a_layout, i, j, k)]), ins[1].vload([*at_layout(layout, i, j, k)])
-            return outs[0].vstore([i, j], outs[0].vload([i, j]) + cast(left, sums) * cast(right, sums))
-
         def go_on(ib: ProgramBuilder) -> None:
             calls = [(f"tw_mma_{dtype}", tile_pointer(outs[0], (i, j), READS | WRITES),
                       tile_pointer(ins[0], at_layout(a_layout, i, j, k), READS),
                       tile_pointer(ins[1], at_layout(layout, i, j, k), READS)) for i, j, k in tile_places(extents, each)]
-            on_tensor_core(ib, _FEATURE, calls, added, extents)
+            on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
 
         return program(begin, go_on), program(begin), program(go_on)
 

@@ -11,14 +11,18 @@ from ...errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder, ir_builder
 from ...ir.expr import Expr, Var
-from ...ir.ops import all_of, const, floormod
-from ...ir.pointers import pointer
+from ...ir.ops import all_of, cast, const, floormod
+from ...ir.pointers import READS, WRITES, pointer
 from ...ir.stmt import Stmt
+from ..axis import var
+from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin
 from ..extern_calls import call_extern, target_has
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
+from ..tensor_intrin import TensorIntrin
 
-__all__ = ["SUMS", "are_aligned", "at_layout", "element_copy", "known_dtype", "on_tensor_core", "program", "tile_places",
-           "tile_pointer"]
+__all__ = ["SUMS", "are_aligned", "at_layout", "element_copy", "known_dtype", "on_tensor_core", "program", "sums_store",
+           "term_added", "tile_places", "tile_pointer"]
 
 T = TypeVar("T")
 
@@ -88,3 +92,29 @@ def _loops(ib: ProgramBuilder, element: Element, extents: Sequence[int], indices
 
 def element_copy(to: Buffer, source: Buffer) -> Callable[[Var, Var], Stmt]:
     return lambda i, j: to.vstore([i, j], source.vload([i, j]))
+
+
+def term_added(ins: Sequence[Buffer], out: Buffer, layouts: Sequence[str], sums: str) -> Callable[[Var, Var, Var], Stmt]:
+    """What adds the product of one i, j and k to a sum of this dtype. layouts: of both factors."""
+    def added(i: Var, j: Var, k: Var) -> Stmt:
+        left, right = (each.vload([*at_layout(layout, i, j, k)]) for each, layout in zip(ins, layouts, strict=True))
+        return out.vstore([i, j], out.vload([i, j]) + cast(left, sums) * cast(right, sums))
+
+    return added
+
+
+def sums_store(kind: str, feature: str, shape: Sequence[int], tile: Sequence[int], dtype: str, scope: str) -> TensorIntrin:
+    """The copy of whole tiles of sums from the scope `kind`_c to any memory, or to the scope that is said: to shared memory two
+    elements at once, where rows have an even distance. feature: what the target must have."""
+    c = placeholder(shape, dtype, "c")
+    copied = compute(shape, lambda i, j: c[i, j], "made")
+    binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope=f"{kind}_c"),
+             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope)}
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        more = cast(outs[0].strides[0], "int32"), cast(are_aligned(outs[0], 2), "int32")
+        calls = [(f"tw_{kind}_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
+                 for at in tile_places(shape, tile)]
+        return program(lambda ib: on_tensor_core(ib, feature, calls, element_copy(outs[0], ins[0]), shape))
+
+    return decl_tensor_intrin(copied.op, body, f"{kind}_store_{dtype}{scope and '_'}{scope}", binds)

@@ -17,7 +17,7 @@ from ...ir.builder import ProgramBuilder
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
 from ...ir.fragments import WGMMA_COLUMNS, fragment_tile
-from ...ir.ops import cast, const
+from ...ir.ops import const
 from ...ir.pointers import READS, WRITES
 from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
@@ -27,7 +27,7 @@ from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
 from .registry import shipped
-from .tiles import SUMS, are_aligned, at_layout, element_copy, known_dtype, on_tensor_core, program, tile_places, tile_pointer
+from .tiles import SUMS, at_layout, known_dtype, on_tensor_core, program, sums_store, term_added, tile_places, tile_pointer
 
 __all__ = ["wgmma", "wgmma_store"]
 
@@ -61,17 +61,13 @@ def wgmma(layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str
             calls = [("tw_wgmma_fill", const(n // 2), tile_pointer(outs[0], (i, 0), WRITES)) for i in range(0, m, _ROWS)]
             on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
-        def added(i: Var, j: Var, k: Var) -> Stmt:
-            left, right = ins[0].vload([*at_layout(a_layout, i, j, k)]), ins[1].vload([*at_layout(layout, i, j, k)])
-            return outs[0].vstore([i, j], outs[0].vload([i, j]) + cast(left, sums) * cast(right, sums))
-
         def go_on(ib: ProgramBuilder) -> None:
             products = [(f"tw_wgmma_{dtype}_{n}", *turned, tile_pointer(outs[0], (i, 0), READS | WRITES),
                          tile_pointer(ins[0], at_layout(a_layout, i, 0, term), READS),
                          tile_pointer(ins[1], at_layout(layout, 0, 0, term), READS))
                         for term, i in tile_places((k, m), (_K_BYTES // size, _ROWS))]
             calls = [("tw_wgmma_fence",), *products, ("tw_wgmma_commit",), ("tw_wgmma_wait", const(0))]
-            on_tensor_core(ib, _FEATURE, calls, added, (m, n, k))
+            on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), (m, n, k))
 
         return program(begin, go_on), program(begin), program(go_on)
 
@@ -86,18 +82,7 @@ def wgmma_store(rows: int = 64, columns: int = 8, dtype: str = "float32", scope:
     shape, tile = (rows, columns), fragment_tile("wgmma_c", DType(known_dtype(dtype, *SUMS.values())))
     if rows < 1 or columns < 1 or rows % tile[0] or columns % tile[1]:
         raise _refused(f"stores no {rows} by {columns} elements", f"multiples of {tile[0]} and {tile[1]}")
-    c = placeholder(shape, dtype, "c")
-    copied = compute(shape, lambda i, j: c[i, j], "made")
-    binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope="wgmma_c"),
-             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope)}
-
-    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
-        more = cast(outs[0].strides[0], "int32"), cast(are_aligned(outs[0], 2), "int32")
-        calls = [("tw_wgmma_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
-                 for at in tile_places(shape, tile)]
-        return program(lambda ib: on_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
-
-    return decl_tensor_intrin(copied.op, body, f"wgmma_store_{dtype}{scope and '_'}{scope}", binds)
+    return sums_store("wgmma", _FEATURE, shape, tile, dtype, scope)
 
 
 def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -> None:
