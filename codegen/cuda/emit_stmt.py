@@ -22,6 +22,7 @@ from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
 from .emit_expr import CudaExprEmitter
 from .intrinsics import CALLS
+from .rolled import rolled_loops
 from .split import VECTOR_BITS, DeviceKernel
 from .types import storage_type, value_type
 
@@ -30,6 +31,8 @@ __all__ = ["LOOPS", "STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
 LOOPS = "loops"
 """What debuggers take for the file that the loops' text is."""
 
+_SOME = 4
+"""Iterations that follow each other without a jump in loops that are not to be unrolled whole."""
 _COPIED = (4, 8, 16)
 """Bytes that are copied at once."""
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -73,6 +76,7 @@ class _Emitter(StmtEmitter):
         self.shared_granule = 16
         self.asynchronous = False
         """Whether what is stored need not be there before the wait."""
+        self.rolled = rolled_loops(self.function.body)
         self.noted, self.at = noted, 0
         """Whether lines say where they came from, and the line of the loops that is written now; 0 for none."""
 
@@ -177,6 +181,8 @@ class _Emitter(StmtEmitter):
             end = str(stmt.begin.value + stmt.extent.value)
         if stmt.kind is LoopKind.UNROLLED:
             self.line("#pragma unroll")
+        elif stmt in self.rolled:
+            self.line(f"#pragma unroll {_SOME}")
         taken = set(self.taken)
         name = self.bind(stmt.var)
         with self.block(f"for ({value_type(stmt.var.dtype)} {name} = {begin}; {name} < {end}; ++{name})"):

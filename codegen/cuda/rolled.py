@@ -1,0 +1,53 @@
+"""Loops that the compiler is told not to unroll whole, though their extents are known.
+
+    for i in 256:                              # starts: local int32[256]
+        starts[digit[i]] += 1                  # data say which element
+
+A thread's own memory is in registers where every loop over it is unrolled, so NVRTC unrolls such loops whatever their length. An
+array of which data choose the element lies in memory all the same, and unrolling made it take seconds for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, IntImm, Var
+from ...ir.stmt import Allocate, BufferStore, For, LetStmt, LoopKind, Stmt
+from ...ir.visit import walk
+
+__all__ = ["rolled_loops"]
+
+_FEW = 8
+"""Iterations up to which a loop may be unrolled."""
+
+
+def rolled_loops(body: Stmt) -> frozenset[For]:
+    """The loops that step through a thread's arrays of which data choose elements, and through no other ones."""
+    own = {node.buffer for node in walk(body) if isinstance(node, Allocate) and node.buffer.scope == "local"}
+    if not own:
+        return frozenset()
+    loaded: set[Var] = set()
+    for node in walk(body):
+        if isinstance(node, LetStmt) and _by_data(node.value, loaded):
+            loaded.add(node.var)
+    in_memory = {buffer for buffer, index in _accesses(body) if buffer in own and _by_data(index, loaded)}
+    return frozenset(loop for loop in walk(body) if isinstance(loop, For) and _is_rolled(loop, own, in_memory))
+
+
+def _is_rolled(loop: For, own: set[Buffer], in_memory: set[Buffer]) -> bool:
+    if loop.kind is not LoopKind.SERIAL or not isinstance(loop.extent, IntImm) or loop.extent.value <= _FEW:
+        return False
+    used = {(buffer, any(node is loop.var for node in walk(index))) for buffer, index in _accesses(loop.body) if buffer in own}
+    return any(buffer in in_memory for buffer, _ in used) and not any(
+        steps and buffer not in in_memory for buffer, steps in used)
+
+
+def _accesses(body: Stmt) -> Iterator[tuple[Buffer, Expr]]:
+    for node in walk(body):
+        if isinstance(node, (BufferLoad, BufferStore)):
+            yield from ((node.buffer, index) for index in node.indices)
+
+
+def _by_data(index: Expr, loaded: set[Var]) -> bool:
+    return any(isinstance(node, BufferLoad) or isinstance(node, Var) and node in loaded for node in walk(index))
