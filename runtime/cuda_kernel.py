@@ -27,7 +27,7 @@ from .signature import BufferParam, ScalarParam, Signature
 from .tensors import Found, NoMemory, RefusedMemory, find_device_tensor
 from .timing import TimingResult
 
-__all__ = ["DeviceKernel", "DeviceProgram", "device_kernel"]
+__all__ = ["DeviceArguments", "DeviceKernel", "DeviceProgram", "device_kernel"]
 
 _VECTOR_BYTES = 16
 _Check = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -58,6 +58,23 @@ class DeviceProgram:
     """Raises where the values of scalars and symbols do not suit the kernels."""
 
 
+class DeviceArguments:
+    """Arguments of a call that a kernel's generated check took. index: of the GPU that they lie on. records, symbols: as the
+    kernel's entries read them. Raises CallError."""
+
+    def __init__(
+        self, signature: Signature, check: Callable[[int, int], int], args: tuple[Any, ...], named: dict[str, Any],
+    ) -> None:
+        given = arguments_in_order(signature, args, named)
+        self.values = [_argument(signature, i, value) for i, value in enumerate(given)]
+        self.records, self._kept = make_records(signature, [_as_host(value) for value in self.values])
+        self.symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
+        status = check(ctypes.addressof(self.records), ctypes.addressof(self.symbols))
+        if status:
+            raise diagnose.decode_status(signature, status, self.values)
+        self.index = _device_of(signature, self.values)
+
+
 class _DeviceEntry:
     """The way from device tensors to launches. code: keeps the generated check in memory."""
 
@@ -74,17 +91,8 @@ class _DeviceEntry:
     def launcher(self, args: tuple[Any, ...], named: dict[str, Any]) -> _Prepared:
         """Checks the arguments; what is returned launches the kernels on them."""
         cuda_driver.find_driver()  # what is missing on this machine is said before what is wrong with the arguments
-        signature = self.signature
-        given = arguments_in_order(signature, args, named)
-        values = [_argument(signature, i, value) for i, value in enumerate(given)]
-        records, keep = make_records(signature, [_as_host(value) for value in values])
-        symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
-        status = self._check(ctypes.addressof(records), ctypes.addressof(symbols))
-        del keep
-        if status:
-            raise diagnose.decode_status(signature, status, values)
-        index = _device_of(signature, values)
-        return self._prepared(index, values, list(symbols))
+        given = DeviceArguments(self.signature, self._check, args, named)
+        return self._prepared(given.index, given.values, list(given.symbols))
 
     def _prepared(self, index: int, values: list[Found | int | float], symbols: list[int]) -> _Prepared:
         signature = self.signature

@@ -400,7 +400,7 @@ class Kernel:
         threads: how parallel loops run there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
         that was given no name is called like the library. loadable: an object or archive that `tw.load` takes too, once it
         is linked to a shared library; a .so always is. What was built for "cuda" has machine code for the architectures of
-        its target and portable code behind it; C calls it with a stream, and `tw.load` does not take it. Raises NothingToExport
+        its target and portable code behind it; C calls it with a stream, `tw.load` with tensors on a GPU. Raises NothingToExport
         (TW0740) for what was not built here for a processor, CompilerMissing (TW0813) where NVRTC is not there to make a GPU's
         code, and another ExportError where the name, the options or the linker do not allow it.
         """

@@ -14,9 +14,10 @@ from typing import Any
 
 from ..errors import user_source
 from .cases import Cases
+from .cuda_loaded import loaded_device_kernel
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
 from .kernel import Kernel, make_kernel
-from .metadata import COMMON, MACHINES, ROLES, VERSION, LoadedFunction, Metadata, NoMetadata, read_metadata
+from .metadata import COMMON, MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
 from .module import Module
 from .threads import join_threads
 
@@ -29,7 +30,8 @@ _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 def load(path: str | os.PathLike[str]) -> Any:
     """The kernel of a shared library that `f.export` wrote, or the Module of one that `module.export` wrote.
 
-    They take what built kernels take, arrays of the same shapes and dtypes in the same order, and raise what those raise. The
+    They take what built kernels take, arrays of the same shapes and dtypes in the same order, and raise what those raise; what was
+    built for GPUs takes tensors on one, and needs the driver alone. The
     library stays loaded until the process ends. Raises NotALibrary (TW0741) for a file that is no such library, WrongMachine
     (TW0743) for one of another machine, OtherVersion (TW0744) for one whose description is of another version, NotLinkable (TW0745)
     where the system cannot load it, and MissingInstructions (TW0742) where it needs instructions that this processor does not have.
@@ -51,12 +53,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     _require_instructions(place, metadata, addresses[0])
     if metadata.has_threads:
         join_threads(addresses[1])
-    kernels = [
-        _kernel(function, addresses[len(COMMON) + len(ROLES) * i:][:len(ROLES)], library)
-        for i, function in enumerate(metadata.functions)
-    ]
+    entries = iter(addresses[len(COMMON):])
+    kernels = [make_kernel(each.signature, dict(zip(ROLES, entries, strict=False)), messages=each.messages, code=library)
+               for each in metadata.functions]
+    kernels += [loaded_device_kernel(each.signature, next(entries), next(entries), each.messages, library)
+                for each in metadata.gpu_functions]
     if metadata.is_module:
-        named: dict[str, Kernel] = dict(zip([function.key for function in metadata.functions], kernels, strict=True))
+        keys = [each.key for each in (*metadata.functions, *metadata.gpu_functions)]
+        named: dict[str, Kernel] = dict(zip(keys, kernels, strict=True))
         return Module({**{name: Cases(name, [named[key] for key in keys]) for name, keys in metadata.cases.items()}, **named})
     return kernels[0]
 
@@ -71,10 +75,6 @@ def _content(place: Path) -> bytes:
         if state.st_size > _LARGEST:
             raise NoMetadata(f"it is larger than {_LARGEST >> 30} GiB")
         return file.read()
-
-
-def _kernel(function: LoadedFunction, addresses: list[int], library: ctypes.CDLL) -> Kernel:
-    return make_kernel(function.signature, dict(zip(ROLES, addresses, strict=True)), messages=function.messages, code=library)
 
 
 def _require_machine(place: Path, metadata: Metadata) -> None:
@@ -132,7 +132,7 @@ class _SymbolInfo(ctypes.Structure):
 
 def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
     """Where the library's file begins in memory."""
-    name = metadata.functions[0].name
+    name = (*metadata.functions, *metadata.gpu_functions)[0].name
     info = _SymbolInfo()
     try:
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p)

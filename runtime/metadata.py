@@ -2,7 +2,8 @@
 
 The section SECTION of the ELF file holds, in little-endian numbers of 32 bits but for MAGIC: MAGIC (8 bytes), VERSION,
 the size of a JSON text, its CRC-32, the number of offsets, the seal, the offsets, the JSON text. An offset is the distance of a
-function (or variable) from the section's first byte: those of COMMON, then for each kernel those of ROLES.
+function (or variable) from the section's first byte: those of COMMON, then for each kernel those of ROLES, then for each function
+for GPUs those of GPU_ROLES.
 The seal is the CRC-32 of all that is loaded of the file, which finds damage before the system's loader falls over it; 0 in what
 others linked from an archive.
 """
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from ..untrusted import plain_json
 from .signature import Signature
 
-__all__ = ["COMMON", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "LoadedFunction", "Metadata", "NoMetadata",
+__all__ = ["COMMON", "GPU_ROLES", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "LoadedFunction", "Metadata", "NoMetadata",
            "read_metadata", "sealed"]
 
 SECTION = ".tilewright"
@@ -28,6 +29,7 @@ VERSION = 4
 COMMON = ("missing", "threads")
 """The function that asks the processor; the variable with the address of the process's threads, and the pool's functions."""
 ROLES = ("call", "check", "run", "python")
+GPU_ROLES = ("check", "run")
 MACHINES = {62: "x86_64", 183: "aarch64"}
 """ELF's numbers of the machines that libraries are made for."""
 
@@ -81,6 +83,7 @@ class Metadata:
     address: int
     raw: bytes
     functions: tuple[LoadedFunction, ...] = ()
+    gpu_functions: tuple[LoadedFunction, ...] = ()
     is_module: bool = False
     has_threads: bool = False
     target: str = ""
@@ -112,9 +115,10 @@ def read_metadata(content: bytes) -> Metadata:
         described = _described(plain_json(text, len(text)))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as fault:
         raise NoMetadata(f"its description is not one of a library: {type(fault).__name__}: {fault}"[:300]) from None
-    if count != len(COMMON) + len(ROLES) * len(described["functions"]):
+    roles = [*COMMON, *ROLES * len(described["functions"]), *GPU_ROLES * len(described["gpu_functions"])]
+    if count != len(roles):
         raise NoMetadata("its section of tilewright's is damaged")
-    _require_places(content, address, offsets)
+    _require_places(content, address, list(zip(roles, offsets, strict=True)))
     return Metadata(machine, version, address, raw, **described, offsets=offsets)
 
 
@@ -137,28 +141,30 @@ def _seal_of(content: bytes, section: int) -> int:
 
 def _described(plain: Any) -> dict[str, Any]:
     """What a description says, by the fields of Metadata."""
-    functions = tuple(map(LoadedFunction.of, plain["functions"]))
+    functions, gpu_functions = (tuple(map(LoadedFunction.of, plain[kind])) for kind in ("functions", "gpu_functions"))
     target, features = plain["target"], tuple(plain["target"]["features"])
     texts = (target["text"], target["cpu"], plain["threads"], *features)
     switches = (plain["is_module"], plain["is_parallel"])
-    if not functions or not all(isinstance(text, str) for text in texts) or not all(type(one) is bool for one in switches):
+    every = (*functions, *gpu_functions)
+    if not every or not all(isinstance(text, str) for text in texts) or not all(type(one) is bool for one in switches):
         raise TypeError("a value of another type than it has")
     if len(features) > 64:
         raise ValueError(f"{len(features)} sets of instructions")
     cases = {str(name): tuple(keys) for name, keys in plain["cases"].items()}
+    if any(function.signature.on_stream != (function in gpu_functions) for function in every):
+        raise ValueError("a function of another kind than it is")
     known = {function.key for function in functions}
     if not all(keys and known.issuperset(keys) for keys in cases.values()) or known & cases.keys():
         raise ValueError("shapes of a function that is not there")
-    return {"functions": functions, "cases": cases, "is_module": switches[0],
+    return {"functions": functions, "gpu_functions": gpu_functions, "cases": cases, "is_module": switches[0],
             "has_threads": switches[1] and plain["threads"] != "none", "target": f"{target['text']!r} ({target['cpu']})",
             "features": features, "description": plain}
 
 
-def _require_places(content: bytes, address: int, offsets: Sequence[int]) -> None:
+def _require_places(content: bytes, address: int, offsets: Sequence[tuple[str, int]]) -> None:
     """Functions lie in code, and variables in memory that is written to."""
     segments = _segments(content)
-    for number, offset in enumerate(offsets):
-        role = COMMON[number] if number < len(COMMON) else ROLES[(number - len(COMMON)) % len(ROLES)]
+    for role, offset in offsets:
         flag = _WRITABLE if role in ("threads", "python") else _EXECUTABLE
         place = address + offset
         if not any(one.flags & flag and one.begin <= place < one.begin + one.size for one in segments):

@@ -18,12 +18,13 @@ import numpy as np
 
 from ...ir.constant import Constant, aligned_copy
 from ...runtime.abi import ITEM_BYTES, Trouble
+from ...runtime.cuda_errors import RESULTS, TROUBLES
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import BufferParam, Signature
 from ..abi.straight_line import StraightLine
 from ..abi.stub import extent_value, kernel_symbol, scalar_type
 from .final_kernel import FinalKernel
-from .gpu_driver import CAPABILITY, FRAME_BYTES, RESULTS, trouble
+from .gpu_driver import CAPABILITY, FRAME_BYTES, trouble
 from .names import library_identifier
 
 __all__ = ["GpuFunction", "GpuImage", "GpuVariant", "gpu_statuses", "gpu_text"]
@@ -107,22 +108,13 @@ class GpuFunction:
 
 _INVALID_VALUE, _OUT_OF_MEMORY = 1, 2
 """Of the driver's results."""
-_TROUBLES = {
-    Trouble.NO_DRIVER: ("TW0830", "this machine has no NVIDIA driver (libcuda.so.1)"),
-    Trouble.OLD_DRIVER: ("TW0830", "NVIDIA's driver is older than 12.0"),
-    Trouble.NO_GPU: ("TW0831", "the driver finds no GPU to run it on"),
-    Trouble.ARCHITECTURE: ("TW0833", "it has no code for this GPU's architecture"),
-    Trouble.LOAD: ("TW0833", "the driver refuses its code"),
-    Trouble.MEMORY: ("TW0834", "no memory on the GPU for its intermediates"),
-    Trouble.LAUNCH: ("TW0834", "the driver refuses a launch"),
-}
 
 
 def gpu_statuses(signature: Signature) -> dict[int, str]:
     """What the statuses of Check.CUDA mean."""
     texts: dict[int, str] = {}
-    for kind, (code, what) in _TROUBLES.items():
-        text = f"{code}: {signature.name} did not run: {what}"
+    for kind, (error, what) in TROUBLES.items():
+        text = f"{error.code}: {signature.name} did not run: {what}"
         known = {} if kind in (Trouble.NO_DRIVER, Trouble.OLD_DRIVER, Trouble.ARCHITECTURE) else RESULTS
         texts |= {trouble(kind): text} | {trouble(kind) + result: f"{text} ({said})" for result, said in known.items()}
     return texts

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...runtime.abi import Check, Trouble, pack_status
 from ..abi.straight_line import StraightLine
 
-__all__ = ["CAPABILITY", "DRIVER_LIBRARY", "FRAME_BYTES", "RESULTS", "driver_text", "trouble"]
+__all__ = ["CAPABILITY", "DRIVER_LIBRARY", "FRAME_BYTES", "driver_text", "trouble"]
 
 DRIVER_LIBRARY = "libcuda.so.1"
 FRAME_BYTES, _PUSHED, _DEVICE, CAPABILITY = 16, 0, 8, 12
@@ -26,23 +26,6 @@ _DYNAMIC_SHARED = 8                 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_
 _PER_THREAD = 2                     # streams up to this number are names, not addresses
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _INVALID_VALUE = 1
-
-RESULTS = {
-    1: "invalid value", 2: "out of memory", 3: "not initialized", 4: "deinitialized", 34: "a stub in the driver's place",
-    46: "device unavailable", 100: "no device", 101: "invalid device", 200: "invalid image", 201: "invalid context",
-    209: "no binary for this GPU", 214: "uncorrectable memory error", 218: "invalid PTX", 220: "NVLink error",
-    221: "the compiler of PTX is missing", 222: "unsupported version of PTX", 223: "compiling of PTX is disabled",
-    300: "invalid source", 301: "file not found", 302: "shared object not found", 303: "shared object not initialized",
-    304: "operating system's error", 400: "invalid handle", 401: "illegal state", 500: "not found", 600: "not ready",
-    700: "illegal address", 701: "out of resources for a launch", 702: "launch timed out", 709: "context is destroyed",
-    710: "assertion", 714: "hardware stack error", 715: "illegal instruction", 716: "misaligned address",
-    717: "invalid address space", 718: "invalid program counter", 719: "launch failed", 720: "cooperative launch too large",
-    800: "not permitted", 801: "not supported", 802: "system not ready", 803: "the driver does not fit the system",
-    804: "the driver's compatibility package does not fit this GPU", 900: "not permitted while a stream is captured",
-    901: "the capture of a stream was invalidated", 999: "unknown error",
-}
-"""The driver's results in words, as statuses tell them."""
-
 
 def trouble(kind: Trouble) -> int:
     """The status of a trouble; the driver's result is added to it."""

@@ -117,8 +117,7 @@ class _Library:
 
     def __init__(self, exporter: Exporter, stem: str, threads: str, loadable: bool, companion: Companion) -> None:
         self.exporter, self.stem, self.threads = exporter, stem, threads
-        self.loadable = loadable and bool(exporter.programs)
-        """Python loads what runs on CPUs."""
+        self.loadable = loadable
         self.target = exporter.target
         self.signatures = [program.signature for program in exporter.programs]
         self.every = [*self.signatures, *(function.signature for function in exporter.gpu)]
@@ -202,7 +201,9 @@ class _Library:
         header = header_text(self.stem, self.every, target=made_for,
                              threads=self.threads, version=own_version(), companion=self.companion).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
-        description = {**self._description(), **self._gpu_description()}
+        described = [{**one, "declarations": list(declarations(function.signature)), **function.description()}
+                     for one, function in zip(self._gpu_functions(), self.exporter.gpu, strict=True)]
+        description = {**self._description(), **({"gpu_functions": described} if described else {})}
         manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
         openmp = self.parallel and self.threads == "openmp"
         packages = package_files(self.stem, place.name, openmp=openmp, opens=bool(self.exporter.gpu), version=own_version())
@@ -220,7 +221,9 @@ class _Library:
             processors = [text for target in self._targets() for text in (target.llvm_cpu, target.llvm_features)]
             texts = (*chain.from_iterable(group for _, group in self.kernel_parts), *others, *processors)
             identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-            others.append(metadata_text({**self._description(), "identity": identity}, [s.name for s in self.signatures]))
+            described = {**self._description(), "gpu_functions": self._gpu_functions(), "identity": identity}
+            others.append(metadata_text(described, [each.name for each in self.signatures],
+                                        [function.signature.name for function in self.exporter.gpu]))
         if place.suffix != ".so":
             code = self._code(others)
             return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
@@ -258,10 +261,8 @@ class _Library:
         """What the positive statuses of a function mean: the checks of one variant are those of all."""
         return next((self.messages[each.checks.function.name] for each in function.variants if each.checks is not None), ())
 
-    def _gpu_description(self) -> dict[str, Any]:
-        """What the manifest says of functions for GPUs."""
-        return {"gpu_functions": [
-            {"name": function.signature.name, "key": function.key or function.signature.name,
-             "declarations": list(declarations(function.signature)), "signature": function.signature.as_json(),
-             "messages": list(self._gpu_messages(function)), **function.description()}
-            for function in self.exporter.gpu]} if self.exporter.gpu else {}
+    def _gpu_functions(self) -> list[dict[str, Any]]:
+        """What is said of functions for GPUs, in the library and beside it."""
+        return [{"name": function.signature.name, "key": function.key or function.signature.name,
+                 "signature": function.signature.as_json(), "messages": list(self._gpu_messages(function)), "variants": [[]]}
+                for function in self.exporter.gpu]

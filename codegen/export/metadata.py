@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...runtime.metadata import MAGIC, ROLES, SECTION, VERSION
+from ...runtime.metadata import GPU_ROLES, MAGIC, ROLES, SECTION, VERSION
 from ..abi.stub import stub_symbols
 from .cpu import MISSING
 from .threads import PROCESS_THREADS
@@ -17,16 +17,20 @@ __all__ = ["metadata_text"]
 _NAME = "tw_library"
 
 
-def metadata_text(description: Mapping[str, Any], names: Sequence[str]) -> str:
+def metadata_text(description: Mapping[str, Any], names: Sequence[str], gpu_names: Sequence[str] = ()) -> str:
     """The section as LLVM IR text: the description, and where the functions are, counted from the section's beginning, so
-    that they need no symbols of their own. names: of the kernels."""
+    that they need no symbols of their own. names: of the kernels. gpu_names: of those for GPUs."""
     data = json.dumps(description, separators=(",", ":"), sort_keys=True).encode()
-    symbols = [MISSING, PROCESS_THREADS, *(stub_symbols(name)[role] for name in names for role in ROLES)]
+    symbols = [MISSING, PROCESS_THREADS, *(stub_symbols(name)[role] for name in names for role in ROLES),
+               *(stub_symbols(name)[role] for name in gpu_names for role in GPU_ROLES)]
     declared = [f"declare i64 @{MISSING}()", f"@{PROCESS_THREADS} = external global ptr"]
     for name in names:
         entries = stub_symbols(name)
         declared += [f"declare i32 @{entries[role]}(ptr, ptr)" for role in ("check", "run")]
         declared += [f"declare ptr @{entries['call']}(ptr, ptr, i64, ptr)", f"@{entries['python']} = external global i8"]
+    for name in gpu_names:
+        entries = stub_symbols(name)
+        declared += [f"declare i32 @{entries['check']}(ptr, ptr)", f"declare i32 @{entries['run']}(ptr, ptr, ptr)"]
     offsets = ", ".join(
         f"i32 trunc (i64 sub (i64 ptrtoint (ptr @{symbol} to i64), i64 ptrtoint (ptr @{_NAME} to i64)) to i32)"
         for symbol in symbols)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -179,9 +180,68 @@ def test_header_manifest_and_python_know_both_kinds(made: Path) -> None:
     code = [(each["architecture"], each["kind"]) for each in function["code"]]
     assert code == [("sm_90", "cubin"), ("sm_80", "cubin"), ("sm_90", "ptx")]
     assert [launch["name"] for launch in function["launches"][0]] == ["on_gpu_kernel0", "on_gpu_kernel1"]
-    assert list(tw.load(made / "liblayers.so")) == ["on_cpu"]
+    assert list(tw.load(made / "liblayers.so")) == ["on_cpu", "on_gpu"]
     needed = run(["ldd", made / "liblayers.so"]).stdout
     assert "libcuda" not in needed
+
+
+PYTHON = """
+import sys
+import numpy as np
+import tilewright as tw
+
+class OnGpu:
+    "Memory that says it is a GPU's."
+    def __init__(self, values):
+        self.values = values
+        self.__cuda_array_interface__ = {"version": 3, "shape": values.shape, "typestr": values.dtype.str,
+                                         "data": (values.ctypes.data, False), "strides": None}
+
+library = tw.load(sys.argv[1])
+a, c, host = OnGpu(np.ones((5, 64), "f4")), OnGpu(np.ones((5, 64), "f4")), np.ones((5, 64), "f4")
+library["on_cpu"](np.ones(64, "f4"), total := np.zeros((), "f4"))
+print(total)
+for arguments in ((a, 2.5, c), (a, 2.5, host), (a, 2.5, OnGpu(np.ones((4, 64), "f4")))):
+    try:
+        library["on_gpu"](*arguments)
+        print(library["on_gpu"].time(*arguments, number=2, repeat=3, min_repeat_ms=0).number)
+    except Exception as error:
+        print(type(error).__name__, str(error).splitlines()[0], "|", error.reason)
+"""
+
+
+def in_python(made: Path, plan: str) -> tuple[list[str], list[str]]:
+    """What a program that loads the library prints, and what the driver was asked."""
+    log = made / "log"
+    log.unlink(missing_ok=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(made / "driver"), "FAKE_CUDA_LOG": str(log), "FAKE_CUDA": plan}
+    done = run([sys.executable, "-c", PYTHON, made / "liblayers.so"], env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), log.read_text().splitlines() if log.exists() else []
+
+
+def test_python_calls_what_runs_on_a_gpu(made: Path) -> None:
+    said, log = in_python(made, "")
+    assert said[:2] == ["64.0", "2"]
+    assert said[2].startswith("WrongDevice CallError TW0512: 'C' (argument 3 of on_gpu) is on the host; this kernel runs on a GPU")
+    assert said[3].startswith("SymbolDisagrees CallError TW0507: 'C' (argument 3 of on_gpu) has 4")
+    assert sum(line.startswith("launch on_gpu_kernel0 grid 5 ") for line in log) == 1 + 1 + 3 * 2
+    assert log.count("cuCtxPopCurrent 0") == log.count("cuCtxPushCurrent 32") == 1 + 1 + 3 * 2, "each call on the tensors' own GPU"
+    assert log.count("cuCtxSynchronize ") == 1 + 3 * 2, "a time ends when the GPU is done"
+
+
+@pytest.mark.parametrize(("plan", "said"), [
+    ("capability=75", "WrongArchitecture CudaError TW0833: on_gpu did not run | it has no code for this GPU's architecture"),
+    ("fail=cuLaunchKernel:701", "LaunchFailed CudaError TW0834: on_gpu did not run | the driver refuses a launch (out of"),
+    ("fail=cuDevicePrimaryCtxRetain:2", "GpuMissing CudaError TW0831: cannot run on cuda(0) | the driver says: out of memory"),
+    ("fail=cuInit:100", "GpuMissing CudaError TW0831: cannot run on a GPU: there is no cuda(0) | the driver's cuInit returned 100"),
+    ("fail=cuCtxSynchronize:700", "LaunchFailed CudaError TW0834: on_gpu failed on the GPU | illegal address"),
+])
+def test_faults_of_the_driver_are_errors_in_python(made: Path, plan: str, said: str) -> None:
+    told, log = in_python(made, plan)
+    assert told[1].startswith(said)
+    pushed = sum(line.startswith("cuCtxPush") for line in log)
+    assert pushed == sum(line.startswith("cuCtxPop") for line in log)
 
 
 @pytest.mark.parametrize(("file", "archs", "portable"), [
