@@ -154,8 +154,11 @@ def _part(em: ExprEmitter, pointer: str, alignment: int, dtype: DType, at: int, 
     there = em.f.op(f"getelementptr {llvm_type(dtype.element)}, ptr {pointer}, i64 {at}") if at else pointer
     if not left:
         return em.f.read(f"load {kind}, ptr {there}, align {alignment}")
-    wide = left.split()[0]
-    within = em.f.op(f"call <{dtype.lanes} x i1> @llvm.get.active.lane.mask.v{dtype.lanes}i1.{wide}({wide} {at}, {left})")
+    wide, count = left.split()
+    counts = em.splat(count, DType(wide.replace("i", "int")).with_lanes(dtype.lanes))
+    places = ", ".join(f"{wide} {at + lane}" for lane in range(dtype.lanes))
+    # As a comparison: without optimising, LLVM 22 ends the process over get.active.lane.mask.
+    within = em.f.op(f"icmp ult <{dtype.lanes} x {wide}> <{places}>, {counts}")
     return em.f.read(f"call {kind} @llvm.masked.load.{mangled(dtype)}.p0(ptr align {alignment} {there}, "
                      f"<{dtype.lanes} x i1> {within}, {kind} zeroinitializer)")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from tilewright import te
+from tilewright import te, topi
 from tilewright.codegen.result import BuildOptions
 from tilewright.codegen.target import Target
 from tilewright.driver.build import build_with_options
 from tilewright.driver.cache.key import build_key
 from tilewright.driver.compile import BuildItem, Request
 from tilewright.tools.fuzz.guard import Guarded
+
+AVX512 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
 
 
 def test_quick_code_has_the_same_bits_and_is_kept_apart() -> None:
@@ -29,6 +31,14 @@ def test_quick_code_has_the_same_bits_and_is_kept_apart() -> None:
     assert np.allclose(results[1], np.exp(a) * a + np.sqrt(abs(a)), rtol=1e-5)
     keys = {build_key(Request((BuildItem("main", s, [A, B]),), Target(), BuildOptions(quick=quick))) for quick in (False, True)}
     assert len(keys) == 2
+
+
+def test_quick_code_of_a_window_that_may_be_short_is_made() -> None:
+    """LLVM's quick way ended the process over a mask of the lanes that are left."""
+    x = te.placeholder((3, 1, 1), name="x")
+    y = topi.image.resize(x, (3, 40), "nearest", "CHW")
+    made = build_with_options(topi.schedule(y, AVX512), [x, y], AVX512, "main", BuildOptions(quick=True))
+    assert "vpermi2ps" in made.source("asm") or "vpermt2ps" in made.source("asm")
 
 
 def test_quick_code_reads_an_element_and_not_what_lies_behind_it() -> None:
