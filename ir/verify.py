@@ -330,14 +330,14 @@ class _Verifier:
             self.sound[id(root)] = root, frozenset(things)
 
     def pointer(self, node: Node) -> bool:
-        """Whether it is a pointer to write through. What is written so may be written, and the call that does it is a
-        statement."""
+        """Whether it is a pointer to write through. What is written so may be written, and the call that does it is
+        a statement, or what one asserts."""
         pointed = pointed_to(node)
         writes = pointed is not None and bool(pointed[1] & WRITES)
         if pointed is not None and writes:
             if pointed[0] not in self.writable:
                 self.fail("only outputs and allocated buffers are written", node)
-            if not isinstance(self.statement, Evaluate):
+            if not isinstance(self.statement, (Evaluate, Assert)):
                 self.fail("a pointer that is written through stands in a call for its effect", node)
         return writes
 

@@ -31,6 +31,7 @@ WELL_FORMED = [
     "B[0] = float32(popcount(I[0]) + (I[0] << 1)) + exp(A[0])", 'call_extern(int32, "f", n)',
     'call_extern(int32, "f", access_ptr(handle, A[0], n, 1), access_ptr(handle, B[4], 0, 3))', "attr(\"k\", B, 1)\n"
     "assert b, \"message\"",
+    'assert call_extern(int32, "f", access_ptr(handle, B[4], 0, 3)) == 0, "it could not"',
     "for t in thread(\"threadIdx.x\", 4):\n    B[t] = A[n % 16]", "B[0] = reinterpret(float32, n)",
 ]
 BROKEN = {

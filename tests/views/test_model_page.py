@@ -20,7 +20,8 @@ def digits(rows: int | str = 5) -> tw.graph.Graph:
     return b.graph()
 
 
-def test_a_page_tells_of_every_kernel_and_its_time(tmp_path: Path) -> None:
+def test_a_page_tells_of_every_kernel_and_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")    # the main of a model is well formed at each stage
     m = tw.build(digits())
     page = m.show(tmp_path / "page.html", np.ones((5, 17), "float32"))
     text = page.read_text()

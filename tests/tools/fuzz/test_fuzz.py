@@ -185,7 +185,10 @@ def test_a_worker_writes_the_program_of_a_case_that_ended_another(tmp_path: Path
     subprocess.run([sys.executable, str(path)], check=True, capture_output=True)
 
 
-def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")    # which the command sets for its whole process
     assert main(["fuzz", "--seed", "1", "--cases", "3", "--workers", "0", "--target", "llvm", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert "seed 1: 3 cases, 0 failed" in told
