@@ -278,7 +278,7 @@ def two_results(rows: int, columns: int) -> tuple[Any, Any, list[Any]]:
 
 def test_two_results_of_one_stage_are_a_chain_that_computes_it_for_both(small: None) -> None:
     A, cross, results = two_results(200, 300)
-    s = tw.autoschedule.schedule(results, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell")
+    s = tw.autoschedule.schedule(results, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver3")
     assert sorted(stage.attach_type for stage in map(s.__getitem__, results)) == ["root", "with"] and s[cross].attach_type == "at"
     assert [row.rule for row in s.plan] == ["chain"]
     same_bits([A], results)
