@@ -49,6 +49,8 @@ def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[A
     known = [tuple(extent for extent in shape if extent is not None) for shape in shapes]
     if known != shapes:
         return lambda given: output_shapes(signature, given)
+    if all(isinstance(extent, int) for shape in known for extent in shape):
+        return lambda given: known
     return lambda given: [tuple([extent if isinstance(extent, int) else given[extent[0]].shape[extent[1]] for extent in shape])
                           for shape in known]
 

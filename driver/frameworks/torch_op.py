@@ -57,6 +57,15 @@ def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
     def made(given: Sequence[Any], device: Any) -> list[Any]:
         return [empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes(given), dtypes, strict=True)]
 
+    def run_one(*given: Any) -> Any:
+        (shape,) = shapes(given)
+        result = empty(shape, dtype=dtypes[0], device=cpu)
+        try:
+            kernel(*given, result)
+        except CallError:
+            return run(*given)
+        return result
+
     def call(given: Sequence[Any], results: Sequence[Any]) -> None:
         if outputs_last:
             kernel(*given, *results)
@@ -81,7 +90,7 @@ def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
         _libraries.pop(name)._destroy()
     library = _libraries[name] = torch.library.Library(namespace, "FRAGMENT")
     library.define(word + _schema(inputs, len(outputs)), tags=(torch.Tag.pt2_compliant_tag,))
-    library.impl(word, run, "CompositeExplicitAutograd")
+    library.impl(word, run_one if outputs_last and len(outputs) == 1 else run, "CompositeExplicitAutograd")
     torch.library.register_fake(name, fake, lib=library)
     return getattr(getattr(torch.ops, namespace), word).default
 

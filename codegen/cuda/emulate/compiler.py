@@ -34,6 +34,8 @@ _KERNEL = (
     "-fno-tree-sink", "-fno-ipa-icf",
 )
 """Accesses are instrumented after optimisation, which must not let a thread read what the text has only another one read."""
+_UNCHECKED = ("-O3", "-march=native", "-g1", "-w", "-fno-math-errno")
+"""Without instruments: what a thread reads that no access of the text does is harmless where nobody looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,9 @@ def _machine() -> Path:
 
 @lru_cache(maxsize=256)
 @shielded_call
-def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned: bool) -> EmulatedLibrary:
-    """The library of CUDA C text. unaligned: for arguments that are aligned to their elements alone. Kept in the process.
+def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned: bool, checked: bool = True) -> EmulatedLibrary:
+    """The library of CUDA C text. unaligned: for arguments that are aligned to their elements alone. checked: with instruments
+    at every access. Kept in the process.
 
     Raises EmulatorUnavailable without a C++ compiler, UnresolvedSymbol where the program calls what nobody defines.
     """
@@ -123,7 +126,7 @@ def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned
     folder = Path(tempfile.mkdtemp(dir=_folder()))
     source, object_file = folder / "kernel.cu", folder / "kernel.o"
     source.write_text(text + "\n".join(map(_entry, kernels)) + "\n")  # the text first: its lines are those of errors
-    command = [_compiler(), *_COMMON, *_KERNEL, *(["-DTW_UNALIGNED"] if unaligned else [])]
+    command = [_compiler(), *_COMMON, *(_KERNEL if checked else _UNCHECKED), *(["-DTW_UNALIGNED"] if unaligned else [])]
     _run([*command, "-include", str(_HERE / "emulation.h"), "-x", "c++", "-c", str(source), "-o", str(object_file)])
     library = folder / "kernel.so"
     _run([_compiler(), "-shared", str(object_file), str(machine), "-lm", "-o", str(library)])

@@ -67,9 +67,10 @@ class Launch:
 
 def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequence[Memory], messages: Sequence[str], *,
             seed: int, check: bool) -> list[Counts | None]:
-    """Run `launches` in order over `memories`, which then hold the results. Returns what was counted of each, None of an empty one.
+    """Run `launches` in order over `memories`, which then hold the results. Returns what was counted of each, None of an
+    empty or unchecked one.
 
-    seed: decides the order of blocks and of threads. check: look for races. Raises the Emulated... errors.
+    seed: decides the order of blocks and of threads. check: look for races, and count accesses. Raises the Emulated... errors.
     """
     size = _GAP + sum(len(m.content) + _GAP + 2 * _ALIGNMENT for m in memories)
     arena = np.full(size, 0xFF, np.uint8)
@@ -91,7 +92,7 @@ def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequ
         fault = _run(library, launch, places, table, len(memories), seed + 7919 * number, check)
         if fault is not None:
             raise _error(library, launch, memories, messages, fault, seed)
-        counts.append(counts_of(library))
+        counts.append(counts_of(library) if check else None)
     for memory, place in zip(memories, places, strict=True):
         memory.content[:] = arena[place - base:place - base + len(memory.content)]
     return counts

@@ -29,6 +29,7 @@ from ...visit import rewrite, substitute, walk
 from ..common.fresh_copy import Copier
 from .errors import CrossBlock, DivergentBarrier, LocalAcrossThreads
 from .hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
+from .own_memory import OwnPart
 
 __all__ = ["map_threads"]
 
@@ -57,7 +58,7 @@ class _Mapper(Copier):
         self.around: list[Expr] = []
         """What holds where the current statement runs: conditions, and that each loop has an iteration."""
         self.depth: dict[Buffer, int] = {}
-        self.uses: dict[Buffer, list[tuple[bool, dict[str, Key]]]] = {}
+        self.uses: dict[Buffer, list[tuple[bool, dict[str, tuple[tuple[int, Key], ...]]]]] = {}
         self.moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
 
     def For(self, node: For) -> Stmt:
@@ -103,8 +104,9 @@ class _Mapper(Copier):
         self.uses[node.buffer] = []
         if scope in ("local", "shared"):
             done = super().Allocate(node)
-            self._check_own(node.buffer)
-            return self._own_part(done) if scope == "local" and isinstance(done, Allocate) else done
+            own = OwnPart(done, self.hardware, self.analyzer) if scope == "local" and isinstance(done, Allocate) else None
+            self._check_own(node.buffer, frozenset(own.divided) if own is not None else frozenset())
+            return done if own is None else own.allocation()
         body = self.visit(node.body)
         self._check_own(node.buffer)
         buffer = self.buffers.get(node.buffer, node.buffer)
@@ -184,7 +186,7 @@ class _Mapper(Copier):
         uses = self.uses.get(node.buffer)
         if uses is None:
             return
-        keys: dict[str, Key] = {}
+        keys: dict[str, tuple[tuple[int, Key], ...]] = {}
         for loop in self.path[self.depth[node.buffer]:]:
             if node.buffer.scope != "local" and loop.thread not in BLOCK_TAGS:
                 continue
@@ -193,41 +195,12 @@ class _Mapper(Copier):
                 keys[loop.thread] = tuple((dim, structural_key(index)) for dim, index in used)
         uses.append((stored, keys))
 
-    def _own_part(self, node: Allocate) -> Allocate:
-        """Local memory less the dimensions along which a thread touches one element alone, in every access the same."""
-        inner, buffer = list(walk(node.body)), node.buffer
-        places = [each.indices for each in inner if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer]
-        pointed = (pointed_to(each) for each in inner)
-        if buffer.strides or not places or any(each is not None and each[0] is buffer for each in pointed):
-            return node
-        own = {dim for dim, index in enumerate(places[0])
-               if self._is_one(index) and len({structural_key(indices[dim]) for indices in places}) == 1}
-        if not own:
-            return node
-        shape = tuple(const(1, extent.dtype) if dim in own else extent for dim, extent in enumerate(buffer.shape))
-        kept = replace(buffer, shape=shape)
-
-        def rule(each: Node) -> Node | None:
-            if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer:
-                first = tuple(const(0, index.dtype) if dim in own else index for dim, index in enumerate(each.indices))
-                return replace(each, buffer=kept, indices=first)
-            return None
-
-        return Allocate(kept, rewrite(node.body, rule))
-
-    def _is_one(self, index: Expr) -> bool:
-        """Whether an index is one number for all of a thread's life, and no constant: not one for each lane of a vector, nor what
-        lies in memory, which may change."""
-        fixed = frozenset(self.hardware.variables.values())
-        return not isinstance(index, IntImm) and index.dtype.lanes == 1 and not any(
-            isinstance(each, (BufferLoad, Call)) or isinstance(each, Var) and each not in fixed for each in walk(index))
-
-    def _check_own(self, buffer: Buffer) -> None:
+    def _check_own(self, buffer: Buffer, divided: frozenset[int] = frozenset()) -> None:
         """A thread finds in local memory, and a block in its own, only what it stored itself: each must touch the same
-        elements in every access."""
+        elements in every access, but in the dimensions that are `divided` among the threads."""
         uses = self.uses[buffer]
         for tag in sorted({tag for stored, keys in uses if stored for tag in keys}):
-            if len({keys.get(tag) for _, keys in uses}) == 1:
+            if len({tuple(key for key in keys.get(tag, ()) if key[0] not in divided) for _, keys in uses}) == 1:
                 continue
             if buffer.scope != "local":
                 raise CrossBlock(

@@ -1,0 +1,138 @@
+"""A thread's own part of local memory that a nest indexes as if all threads shared it.
+
+    S: local float32[128]                                       S: local float32[4]
+    for q in 4:                                            →    for q in 4:
+        S[q * 32 + threadIdx.x] = A[q * 32 + threadIdx.x]           S[q] = A[q * 32 + threadIdx.x]
+
+An index is a place of the thread plus a rest, of the loops within it. Where one of both is a multiple of more than the other
+can be, each index tells which thread it belongs to: no thread meets another's elements, and the rest alone tells them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+from typing import NamedTuple
+
+from ...analysis.linear import expression, is_index, linear, terms
+from ...arith.analyzer import Analyzer
+from ...arith.linear import LinearForm
+from ...expr import BufferLoad, Call, Expr, IntImm, Node, Var
+from ...ops import ceildiv, const, floordiv
+from ...pointers import pointed_to
+from ...stmt import Allocate, BufferStore
+from ...structural import Key, structural_key
+from ...visit import rewrite, walk
+from .hardware import Hardware
+
+__all__ = ["OwnPart"]
+
+
+class _Division(NamedTuple):
+    """A dimension's index as `thread + rest`. within: the rest of every access lies below `period`, of which the thread's place is
+    a multiple; otherwise it is the other way round."""
+
+    thread: Key
+    period: int
+    within: bool
+
+
+class OwnPart:
+    """Which dimensions of a local buffer the threads divide among themselves, in every access alike.
+
+    node: an allocation in terms of the hardware's variables, over which `analyzer` knows its loops.
+    """
+
+    def __init__(self, node: Allocate, hardware: Hardware, analyzer: Analyzer) -> None:
+        self.node, self.analyzer = node, analyzer
+        self.hardware = frozenset(hardware.variables.values())
+        inner, buffer = list(walk(node.body)), node.buffer
+        self.places = [each.indices for each in inner if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer]
+        pointed = (pointed_to(each) for each in inner)
+        self.hidden = bool(buffer.strides) or any(each is not None and each[0] is buffer for each in pointed)
+        """Whether somebody reads the memory by other means than its indices."""
+        self.divided: dict[int, _Division] = {}
+        if not self.hidden:
+            for dim in range(len(buffer.shape)):
+                division = self._division([indices[dim] for indices in self.places])
+                if division is not None:
+                    self.divided[dim] = division
+
+    def allocation(self) -> Allocate:
+        """The allocation of the thread's own part alone."""
+        buffer, places = self.node.buffer, self.places
+        if self.hidden or not places:
+            return self.node
+        own = {dim for dim, index in enumerate(places[0])
+               if self._is_one(index) and len({structural_key(indices[dim]) for indices in places}) == 1}
+        if not own and not self.divided:
+            return self.node
+        shape = tuple(const(1, extent.dtype) if dim in own else self._extent(dim, extent)
+                      for dim, extent in enumerate(buffer.shape))
+        kept = replace(buffer, shape=shape)
+
+        def rule(each: Node) -> Node | None:
+            if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer:
+                left = tuple(const(0, index.dtype) if dim in own else self._place(dim, index)
+                             for dim, index in enumerate(each.indices))
+                return replace(each, buffer=kept, indices=left)
+            return None
+
+        return Allocate(kept, rewrite(self.node.body, rule))
+
+    def _is_one(self, index: Expr) -> bool:
+        """Whether an index is one number for all of a thread's life, and no constant: not one for each lane of a vector, nor what
+        lies in memory, which may change."""
+        return not isinstance(index, IntImm) and index.dtype.lanes == 1 and not any(
+            isinstance(each, (BufferLoad, Call)) or isinstance(each, Var) and each not in self.hardware for each in walk(index))
+
+    def _division(self, indices: list[Expr]) -> _Division | None:
+        """How the indices of one dimension are divided, if they all are, and alike."""
+        common: set[_Division] | None = None
+        for index in indices:
+            if not is_index(index) or index.dtype.lanes != 1:
+                return None
+            found = self._divisions(*self._parts(index), index)
+            common = found if common is None else common & found
+            if not common:
+                return None
+        return min(common, key=lambda division: (not division.within, division.period)) if common else None
+
+    def _parts(self, index: Expr) -> tuple[LinearForm, LinearForm]:
+        """(the terms of the hardware's variables alone, the others and the constant)."""
+        form = linear(index)
+        thread = {atom: coefficient for (expr, coefficient), atom in zip(terms(form), form.coeffs, strict=True)
+                  if all(node in self.hardware for node in walk(expr) if isinstance(node, Var))}
+        rest = {atom: coefficient for atom, coefficient in form.coeffs.items() if atom not in thread}
+        return LinearForm(thread), LinearForm(rest, form.const)
+
+    def _divisions(self, thread: LinearForm, rest: LinearForm, index: Expr) -> set[_Division]:
+        """The ways to divide one index."""
+        if not thread.coeffs:
+            return set()
+        place, left = expression(thread, index.dtype), expression(rest, index.dtype)
+        key = structural_key(place)
+        found = set[_Division]()
+        period = gcd(*thread.coeffs.values())
+        if period > 1 and self.analyzer.interval(left).within(0, period - 1):
+            found.add(_Division(key, period, within=True))
+        least, greatest = self.analyzer.interval(place)
+        if least == 0 and greatest is not None and self.analyzer.modular(left).remainder(greatest + 1) == 0:
+            found.add(_Division(key, greatest + 1, within=False))
+        return found
+
+    def _extent(self, dim: int, extent: Expr) -> Expr:
+        division = self.divided.get(dim)
+        if division is None:
+            return extent
+        if division.within:
+            return const(division.period, extent.dtype)
+        return self.analyzer.simplify(ceildiv(extent, division.period))
+
+    def _place(self, dim: int, index: Expr) -> Expr:
+        """The place in the thread's own part."""
+        division = self.divided.get(dim)
+        if division is None:
+            return index
+        left = expression(self._parts(index)[1], index.dtype)
+        return left if division.within else self.analyzer.simplify(floordiv(left, division.period))
