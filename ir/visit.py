@@ -75,8 +75,11 @@ def _init_fields(cls: type[Any]) -> tuple[str, ...]:
 
 def rebuild(node: NodeT, new_children: list[Node]) -> NodeT:
     """`node` over other children (in the order of `children`); the same object where none changed."""
-    if all(map(is_, children(node), new_children)):
-        return node
+    return node if all(map(is_, children(node), new_children)) else _rebuilt(node, new_children)
+
+
+def _rebuilt(node: NodeT, new_children: Sequence[Node]) -> NodeT:
+    """`node` over children of which one is another."""
     changed: dict[str, Any] = {}
     at = 0
     for name in node._children:
@@ -140,8 +143,20 @@ def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:
     """Bottom-up: `rule` sees each node after its children were rewritten, and returns its replacement, or None to keep
     it. Each shared node is rewritten once; an unchanged tree comes back as the same object."""
     results: dict[int, Node] = {}
-    for original in post_order(node):
-        rebuilt = rebuild(original, [results[id(child)] for child in children(original)])
+    stack: list[Any] = [node]
+    while stack:
+        original = stack.pop()
+        if original is None:    # what stands below the next node is done
+            original, below = stack.pop(), stack.pop()
+            changed = [results[id(child)] for child in below]
+            rebuilt = original if all(map(is_, below, changed)) else _rebuilt(original, changed)
+        elif id(original) in results:
+            continue
+        else:
+            rebuilt, below = original, children(original)
+            if below:
+                stack += (below, original, None, *reversed(below))
+                continue
         replacement = rule(rebuilt)
         results[id(original)] = rebuilt if replacement is None else replacement
     return results[id(node)]

@@ -15,10 +15,11 @@ It stands after unroll, when every allocation there will be is there, and after 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ...buffer import Buffer
-from ...expr import BufferLoad, IntImm, Node
+from ...expr import BufferLoad, Expr, IntImm, Node
 from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import structural_key
 from ...visit import Rewriter, children, rebuild, rewrite
@@ -68,19 +69,12 @@ class _Lifetimes:
         self._walk(body)
 
     def _walk(self, body: Stmt) -> None:
-        stack: list[tuple[Node, bool]] = [(body, False)]
-        met: set[int] = set()
-        """The expressions of the statement, which may share what they are made of."""
+        stack: list[tuple[Stmt, bool]] = [(body, False)]
         while stack:
             node, leaving = stack.pop()
             if leaving:
                 self._leave()
                 continue
-            if isinstance(node, Stmt):
-                met.clear()
-            elif id(node) in met:
-                continue
-            met.add(id(node))
             self.clock += 1
             if isinstance(node, Allocate):
                 self.found[node.buffer] = _Placed(node.buffer)
@@ -88,9 +82,24 @@ class _Lifetimes:
             elif isinstance(node, (For, While)):
                 self._loops.append(_Open(node, self.clock))
                 stack.append((node, True))
-            elif isinstance(node, (BufferLoad, BufferStore)) and node.buffer in self.found:
+            elif isinstance(node, BufferStore) and node.buffer in self.found:
                 self._touch(node.buffer)
-            stack.extend((child, False) for child in reversed(children(node)))
+            below = children(node)
+            if self.found:
+                self._read(each for each in below if isinstance(each, Expr))
+            stack += [(child, False) for child in reversed(below) if isinstance(child, Stmt)]
+
+    def _read(self, values: Iterable[Expr]) -> None:
+        """What a statement's expressions, which may share what they are made of, load."""
+        stack, met = [*values], set[int]()
+        while stack:
+            node = stack.pop()
+            below = children(node)
+            if below and id(node) not in met:
+                met.add(id(node))
+                stack += below
+            if isinstance(node, BufferLoad) and node.buffer in self.found:
+                self._touch(node.buffer)
 
     def _touch(self, buffer: Buffer) -> None:
         outside = self._loops[self._depth[buffer]:]
