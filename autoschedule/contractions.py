@@ -99,6 +99,8 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
         rows = tuple(sorted(rows, key=lambda axis: _place_in(a, axis)))
     if not left & right >= {*op.reduce_axis} or not left | right >= axes or not columns or not rows:
         return None
+    if source(a) is source(b) and size_of((*rows, *columns)) == 1:      # one row, read twice
+        return None
     beside = contiguous(b)
     outer = tuple(sorted((axis for axis in op.axis if axis not in rows and axis not in columns), key=lambda axis: axis in beside))
     return Contraction(a, b, outer, rows, columns, op.reduce_axis)

@@ -97,6 +97,18 @@ def test_channels_that_each_have_weights_of_their_own_are_no_product_of_matrices
     assert contraction_of(y.op) is None, "no row: each channel has its own"
 
 
+@pytest.mark.parametrize("length", [1, 7])
+def test_one_row_times_itself_is_no_product_of_two_sides(length: int) -> None:
+    """Where a row is its own column, both factors are one element: a copy of one would be that of the other too."""
+    A = te.placeholder((1, length), name="A")
+    k = te.reduce_axis((0, length), "k")
+    C = te.compute((1, 1), lambda i, j: te.sum(A[i, k] * A[j, k], axis=k), name="C")
+    assert contraction_of(C.op) is None
+    a, c = np.arange(1, length + 1, dtype="float32")[None], np.zeros((1, 1), "float32")
+    tw.build([A, C])(a, c)
+    assert c[0, 0] == (a * a).sum()
+
+
 @pytest.mark.parametrize(("wide", "columns"), [(3, "y z"), (55, "z")])
 def test_columns_are_places_of_a_row_unless_rows_leave_lanes_empty(wide: int, columns: str) -> None:
     _, y = convolution(16, 40, (7, wide), (3, 3), 1, 1, 1)
