@@ -1,7 +1,8 @@
 """Makes the site: `python docs/make_site.py out/site`, or `make docs`.
 
 The pages of docs/, the tutorials, each with what it prints, and a reference from the docstrings, as files that are opened from the
-disk. Warnings of the generator, links that lead nowhere among them, are errors. `--unrun` leaves out what tutorials print.
+disk. Warnings of the generator, links that lead nowhere among them, are errors. `--unrun` leaves out what tutorials print;
+`--sample` reads all pages and follows all links, and writes a few of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,18 +47,30 @@ def site_source(folder: Path, run: bool = True) -> None:
         (folder / "docs" / "tutorials" / f"{path.stem}.md").write_text(tutorial_page(path, run))
 
 
-def make(target: Path, run: bool = True) -> int:
-    """Makes the site in a folder. Returns the generator's exit status."""
+SAMPLE = ("index.md", "primitives.md", "tutorials/01_first_kernel.md")
+"""Pages that `--sample` writes: one of its own, one that is made from the code, one that is a program."""
+
+
+def make(target: Path, run: bool = True, sample: bool = False) -> int:
+    """Makes the site in a folder, or a sample of it. Returns the generator's exit status."""
     with tempfile.TemporaryDirectory() as folder:
         site_source(Path(folder), run)
-        command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", f"{folder}/doctrees",
-                   f"{folder}/docs", str(target)]
-        return subprocess.run(command, check=False).returncode
+
+        def generated(builder: str, options: Sequence[str], pages: Sequence[str] = ()) -> int:
+            command = [sys.executable, "-m", "sphinx", "-q", "-b", builder, *options, "-d", f"{folder}/doctrees",
+                       f"{folder}/docs", str(target), *(f"{folder}/docs/{page}" for page in pages)]
+            return subprocess.run(command, check=False).returncode
+
+        strictly = "-W", "--keep-going"
+        if sample:
+            return generated("dummy", strictly) or generated("html", (), SAMPLE)
+        return generated("html", strictly)
 
 
 if __name__ == "__main__":
-    arguments = [argument for argument in sys.argv[1:] if argument != "--unrun"]
+    options = {"--unrun", "--sample"}
+    arguments = [argument for argument in sys.argv[1:] if argument not in options]
     place = Path(arguments[0] if arguments else "out/site").absolute()
-    status = make(place, "--unrun" not in sys.argv)
+    status = make(place, "--unrun" not in sys.argv, "--sample" in sys.argv)
     print(f"the site is {place / 'index.html'}" if not status else "the site has errors")
     raise SystemExit(status)
