@@ -121,9 +121,13 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis:
 
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
     """`a` with the first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis. Raises BadAxis
-    (TW0180)."""
+    (TW0180), BadOperand (TW0181) for axes that are one, and for lengths that are not one for each of the batch."""
     source, lengths = tensor(a, "reverse_sequence"), tensor(seq_lengths, "seq_lengths of reverse_sequence", 1)
     time, batch = axis_of(source, seq_axis, "reverse_sequence"), axis_of(source, batch_axis, "reverse_sequence")
+    if time == batch or not same_extent(lengths.shape[0], source.shape[batch]):
+        raise BadOperand(f"reverse_sequence of {tensor_text(source)} by {tensor_text(lengths)}", declared=source.source,
+                         called=user_source(), fix="two axes, and a length for each index of the second",
+                         reason=f"along axis {seq_axis} it turns as many as a length for each index of axis {batch_axis} says")
 
     def element(*i: Any) -> Any:
         length = te.min(lengths[i[batch]].astype(i[time].dtype), source.shape[time])

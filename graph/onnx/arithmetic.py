@@ -71,7 +71,10 @@ def _div(c: Context) -> str:
 
 @converts("Mod")
 def _mod(c: Context) -> str:
-    return c.emit("trunc_mod" if c.attribute("fmod", 0) else "floor_mod", c[0], c[1])
+    kind = int(c.attribute("fmod", 0))
+    if kind not in (0, 1):
+        raise Refused(f"there is no fmod of {kind}")
+    return c.emit("trunc_mod" if kind else "floor_mod", c[0], c[1])
 
 
 @converts("Reciprocal")

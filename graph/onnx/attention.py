@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ..conversion import Refused
 from ..types import Extent, TensorType
 from .context import Context, converts
 from .package import dtype_named
+from .reading import Reading, controls
 
 __all__: list[str] = []
 
@@ -63,6 +65,31 @@ def _attention(c: Context) -> Sequence[str]:
     stages.append(chances)
     y = c.cast(_times(c, chances, c.cast(v, wide), False), dtype)
     return _results(c, y, k, v, c.cast(stages[mode], dtype) if c.outputs > 3 else "", len(whole.shape) == 3)
+
+
+@controls("ai.onnx.preview.FlexAttention")
+def _flex_attention(r: Reading, node: Any) -> None:
+    """Attention whose scores, and what the softmax makes of them, graphs inside of the node change."""
+    c = r.context(node)
+    graphs = {one.name: one.g for one in node.attribute if one.name in ("score_mod", "prob_mod")}
+    depth, dtype = c.extent(0, 3), c.type(0).dtype
+    scale, precision = c.attribute("scale"), c.attribute("softmax_precision")
+    wide = dtype_named(int(precision)) if precision is not None else dtype if dtype == "float64" else "float32"
+    factor = c.constant(np.sqrt(np.float32(1 / np.sqrt(max(depth, 1)) if scale is None else scale)), 0)
+    q, k = (c.emit("multiply", c[at], factor) for at in (0, 1))
+    value = c.cast(_times(c, q, k, True), wide)
+    for name in ("score_mod", "prob_mod"):
+        if name in graphs:
+            inside = r.beside(graphs[name], [value])
+            result = graphs[name].output[0].name
+            changed = inside.value(result)
+            if changed is None or inside.unsupported or inside.waits_for(result):
+                r.waiting.update(node.output)
+                return
+            value = changed
+        if name == "score_mod":
+            value = c.emit("softmax", value, axis=-1)
+    r.define(node.output[0], c.cast(_times(c, value, c.cast(c[2], wide), False), dtype))
 
 
 def _results(c: Context, y: str, k: str, v: str, scores: str, flat: bool) -> Sequence[str]:

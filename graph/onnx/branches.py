@@ -12,6 +12,7 @@ from ..errors import BadNode
 from ..inner import InnerScope, emit_if, emit_loop
 from ..types import Extent, extent_of
 from .context import Context, NeedsValue
+from .reader import attributes_of
 from .reading import Reading, controls
 from .shapes import backward
 
@@ -169,17 +170,42 @@ def _is_true(scope: Any, value: str) -> bool:
 def _scan(r: Reading, node: Any) -> None:
     c = r.context(node)
     graph, count = _graph(node, "body"), int(c.attribute("num_scan_inputs"))
-    if c.opset < 9:
-        raise Refused("its form of version 8, with a batch, is not known")
-    states, scanned = list(c.inputs[:len(c.inputs) - count]), list(c.inputs[len(c.inputs) - count:])
-    if len(graph.input) != len(c.inputs) or len(graph.output) < len(states) or not scanned:
+    given = list(c.inputs)[c.opset < 9:]
+    if len(graph.input) != len(given) or len(graph.output) < len(given) - count or not 0 < count <= len(given):
         raise Refused("the graph inside does not take what it is given")
+    made = _batched(r, c, node, given, count) if c.opset < 9 else _slices(r, c, node, given, count)
+    if made is None:
+        r.waiting.update(node.output)
+        return
+    for name, value in zip(node.output, made, strict=False):
+        if name:
+            r.define(name, value)
+
+
+def _batched(r: Reading, c: Context, node: Any, given: Sequence[str], count: int) -> list[str] | None:
+    """The form of version 8: everything has a batch, its first dimension, each row of which is gone over by itself, as far as the
+    first input says."""
+    outer, scope = r.inside("batch")
+    b = Conversion(scope, [], c.source)
+    row = scope.graph.input("row", (), "int64")
+    rows = [b.emit("take", scope.taken(value), row, axis=0) for value in given]
+    trips = b.emit("take", scope.taken(c[0]), row, axis=0) if c.has(0) else ""
+    made = _slices(outer, b, node, rows, count, trips)
+    r.merge(outer)
+    return None if made is None else list(emit_loop(r.scope, scope, "", "", [], made, c.type(given[0]).shape[0], c.source))
+
+
+def _slices(r: Reading, c: Conversion, node: Any, given: Sequence[str], count: int, trips: str = "") -> list[str] | None:
+    """What going over slices gives: states, then rows. given: states, then `count` values whose slices are taken. trips: how many
+    of them, "" for all."""
+    graph, said = _graph(node, "body"), attributes_of(node, None)
+    states, scanned = list(given[:-count]), list(given[-count:])
     body = _Body(r, node, graph, states)
     for entry, value in zip(graph.input, body.carried, strict=False):
         body.bind(entry, value)
-    along = c.attribute("scan_input_axes") or [0] * count
+    along = said.get("scan_input_axes") or [0] * count
     axes = [c.within(axis, c.rank(value)) for axis, value in zip(along, scanned, strict=True)]
-    turned = c.attribute("scan_input_directions") or [0] * count
+    turned = said.get("scan_input_directions") or said.get("directions") or [0] * count
     extent = c.type(scanned[0]).shape[axes[0]]
     for entry, value, axis, back in zip(graph.input[len(states):], scanned, axes, turned, strict=True):
         if c.type(value).shape[axis] != extent:
@@ -188,18 +214,15 @@ def _scan(r: Reading, node: Any) -> None:
         body.bind(entry, body.c.emit("take", body.scope.taken(whole), body.i, axis=axis))
     results = body.read()
     if results is None:
-        r.waiting.update(node.output)
-        return
-    made = list(emit_loop(r.scope, body.scope, "", "", states, results, extent, c.source))
+        return None
+    made = list(emit_loop(r.scope, body.scope, trips, "", states, results, extent, c.source))
     rows = len(made) - len(states)
-    out_axes = c.attribute("scan_output_axes") or [0] * rows
-    out_turned = c.attribute("scan_output_directions") or [0] * rows
+    out_axes = said.get("scan_output_axes") or [0] * rows
+    out_turned = said.get("scan_output_directions") or [0] * rows
     for at, (axis, back) in enumerate(zip(out_axes, out_turned, strict=True), len(states)):
         value = backward(c, made[at], 0) if back else made[at]
         rank = c.rank(value)
         order = list(range(1, rank))
         order.insert(c.within(axis, rank), 0)
         made[at] = value if order == list(range(rank)) else c.emit("transpose", value, axes=tuple(order))
-    for name, value in zip(node.output, made, strict=False):
-        if name:
-            r.define(name, value)
+    return made

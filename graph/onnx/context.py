@@ -11,15 +11,20 @@ from ...ir.expr import Expr
 from ..conversion import Conversion, Scope
 from ..types import Extent, extent_of
 
-__all__ = ["CONTROL_NAMES", "ROWS", "Context", "NeedsValue", "converts"]
+__all__ = ["CONTROL_NAMES", "ROWS", "Context", "NeedsValue", "converts", "operator_of"]
 
 _WITHOUT_MEANING = {"block_size", "consumed_inputs", "keep_aspect_ratio_policy", "momentum", "nearest_mode", "precision", "ratio",
                     "round_mode", "saturate", "seed", "spatial", "stash_type", "storage_order", "kernel_shape", "pads", "axis"}
 """Attributes that change nothing where a conversion does not ask for them."""
 
 
-CONTROL_NAMES = ("If", "Loop", "Scan")
+CONTROL_NAMES = ("If", "Loop", "Scan", "ai.onnx.preview.FlexAttention")
 """The operators with graphs inside."""
+
+
+def operator_of(node: Any) -> str:
+    """The name of a node's operator, behind that of its domain where this is not ONNX's own."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
 class NeedsValue(Exception):

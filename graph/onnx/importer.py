@@ -17,15 +17,20 @@ from ..errors import NotAModel
 from ..node import Param, Parts
 from ..rewrite import without_dead
 from ..types import Extent
-from . import arithmetic, attention, branches, choices, layers, quantized, recurrent, shapes, signals, vision
+from . import arithmetic, attention, branches, choices, layers, learned, quantized, recurrent, shapes, signals, stateful, vision
 from .package import onnx_package
-from .reader import input_type
+from .reader import all_nodes, input_type
 from .reading import Needs, Reading
 
 __all__ = ["FAMILIES", "Importer", "Measures"]
 
-FAMILIES = (arithmetic, attention, branches, choices, layers, quantized, recurrent, shapes, signals, vision)
+FAMILIES = (
+    arithmetic, attention, branches, choices, layers, learned, quantized, recurrent, shapes, signals, stateful, vision)
 """Importing them fills the table of rows."""
+
+
+_OLDEST = 7
+"""The version from which on all operators are known; of those before, the ones that meant the same."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,16 @@ class Importer:
 
     def _opset(self) -> int:
         versions = {entry.domain: entry.version for entry in self.proto.opset_import}
-        opset = versions.get("", versions.get("ai.onnx", 0))
-        newest = onnx_package().defs.onnx_opset_version()
-        if not 7 <= opset <= newest:
+        opset, defs = versions.get("", versions.get("ai.onnx", 0)), onnx_package().defs
+        newest = defs.onnx_opset_version()
+        used = {node.op_type for node in all_nodes(self.proto.graph) if node.domain in ("", "ai.onnx")}
+        if not (opset or used):
+            return newest
+        if 0 < opset < _OLDEST and all(_is_as_later(defs, name, opset) for name in used):
+            return _OLDEST
+        if not _OLDEST <= opset <= newest:
             raise NotAModel(f"the model's operators are of version {opset}", called=user_source(),
-                            allowed=f"7 to {newest}", reason="their meaning is known for these versions",
+                            allowed=f"{_OLDEST} to {newest}", reason="their meaning is known for these versions",
                             fix="onnx.version_converter.convert_version(model, 21)")
         return opset
 
@@ -95,3 +105,11 @@ class Importer:
             return
         shape, dtype = input_type(entry, self.given.get(name))
         scope.values[name] = scope.graph.input(name, shape, dtype)
+
+
+def _is_as_later(defs: Any, name: str, opset: int) -> bool:
+    """Whether an operator of a version before the oldest that is known means what it means in that one."""
+    try:
+        return defs.get_schema(name, opset, "").since_version == defs.get_schema(name, _OLDEST, "").since_version
+    except defs.SchemaError:
+        return False

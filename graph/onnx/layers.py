@@ -12,7 +12,7 @@ from ..conversion import Refused, scaled_extent
 from ..types import Extent
 from .context import Context, converts
 
-__all__ = ["windows_of"]
+__all__ = ["kernel_of", "windows_of"]
 
 
 def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[str, Any]:
@@ -32,18 +32,22 @@ def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[
     return {"stride": stride, "padding": padding, "dilation": dilation}
 
 
-def _kernel(c: Context, value: str | int = 1) -> tuple[int, ...]:
-    return tuple(c.attribute("kernel_shape") or c.static(value, slice(2, None)))
+def kernel_of(c: Context, value: str | int = 1) -> tuple[int, ...]:
+    """The taps of weights. Raises Refused where the node says others."""
+    kernel = c.static(value, slice(2, None))
+    if tuple(c.attribute("kernel_shape") or kernel) != kernel:
+        raise Refused(f"its weights {c.type(value)} have other taps than it says, {c.attribute('kernel_shape')}")
+    return kernel
 
 
 @converts("Conv")
 def _conv(c: Context) -> str:
-    return c.emit("conv", *c.inputs, groups=int(c.attribute("group", 1)), **windows_of(c, _kernel(c)))
+    return c.emit("conv", *c.inputs, groups=int(c.attribute("group", 1)), **windows_of(c, kernel_of(c)))
 
 
 @converts("ConvTranspose")
 def _conv_transpose(c: Context) -> str:
-    kernel = _kernel(c)
+    kernel = kernel_of(c)
     windows = windows_of(c, kernel) if c.attribute("auto_pad", "NOTSET") not in ("SAME_UPPER", "SAME_LOWER") else \
         {"stride": tuple(c.attribute("strides") or (1,) * len(kernel)), "padding": (0,) * 2 * len(kernel),
          "dilation": tuple(c.attribute("dilations") or (1,) * len(kernel))}
@@ -128,10 +132,22 @@ def _mean_variance(c: Context) -> str:
 
 
 @converts("BatchNormalization")
-def _batch_norm(c: Context) -> str:
-    if c.attribute("training_mode", 0) or c.outputs > 1:
-        raise Refused("it is in training")
-    return c.emit("batch_norm", *c.inputs, epsilon=float(c.attribute("epsilon", 1e-5)))
+def _batch_norm(c: Context) -> str | Sequence[str]:
+    epsilon = float(c.attribute("epsilon", 1e-5))
+    if c.opset < 14 and c.outputs > 1:
+        raise Refused("it is in training, in a form before version 14")
+    if not c.attribute("training_mode", 0):
+        return c.emit("batch_norm", *c.inputs, epsilon=epsilon)
+    axes = tuple(at for at in range(c.rank(0)) if at != 1)
+    mean = c.emit("mean", c[0], axes=axes, keepdims=True)
+    far = c.emit("square", c.emit("subtract", c[0], mean))
+    own = [c.reshape(mean, (c.type(0).shape[1],)), c.emit("mean", far, axes=axes)]
+    kept = float(c.attribute("momentum", 0.9))
+    running = [c.emit("add", c.emit("multiply", c[at], c.constant(kept, at)),
+                      c.emit("multiply", c.cast(value, c.type(at).dtype), c.constant(1 - kept, at)))
+               for at, value in zip((3, 4), own, strict=True)]
+    weights = [c[1], c[2], *(c.cast(value, c.type(3).dtype) for value in own)]
+    return [c.emit("batch_norm", c[0], *weights, epsilon=epsilon), *running][:c.outputs]
 
 
 @converts("InstanceNormalization")

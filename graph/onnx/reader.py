@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from ...errors import user_source
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
-from .context import CONTROL_NAMES, ROWS
+from .context import CONTROL_NAMES, ROWS, operator_of
 from .outline import outlined
 from .package import dtype_named, onnx_package
 
-__all__ = ["array_of", "attributes_of", "input_type", "is_known", "parsed"]
+__all__ = ["all_nodes", "array_of", "attributes_of", "input_type", "is_known", "parsed"]
 
 _MOST_DEPTH = 4
 
@@ -64,7 +64,7 @@ def _inlined(onnx: Any, proto: Any) -> Any:
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
         for _ in range(_MOST_DEPTH):  # a function may be made of others
-            others = {node.op_type for node in _all_nodes(proto.graph) if not is_known(node) and _has_body(onnx, node)}
+            others = {node.op_type for node in all_nodes(proto.graph) if not is_known(node) and _has_body(onnx, node)}
             defined = [("", name) for name in sorted(others)]
             if not defined:
                 break
@@ -75,13 +75,13 @@ def _inlined(onnx: Any, proto: Any) -> Any:
     return proto
 
 
-def _all_nodes(graph: Any) -> Iterator[Any]:
+def all_nodes(graph: Any) -> Iterator[Any]:
     """The nodes of a graph, and of those inside of them."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _all_nodes(attribute.g)
+                yield from all_nodes(attribute.g)
 
 
 def _has_body(onnx: Any, node: Any) -> bool:
@@ -94,7 +94,8 @@ def _has_body(onnx: Any, node: Any) -> bool:
 
 def is_known(node: Any) -> bool:
     """Whether an operator has a row, or is one of control that the importer knows."""
-    return node.domain in ("", "ai.onnx") and (node.op_type in ROWS or node.op_type in CONTROL_NAMES)
+    operator = operator_of(node)
+    return operator in ROWS or operator in CONTROL_NAMES
 
 
 def attributes_of(node: Any, folder: Path | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ..conversion import Refused, Scope
 from ..errors import NotAModel
 from ..inner import InnerScope
 from ..node import Param
-from .context import ROWS, Context, NeedsValue
+from .context import ROWS, Context, NeedsValue, operator_of
 from .reader import array_of, attributes_of, is_known
 
 __all__ = ["CONTROL", "Needs", "Reading", "controls"]
@@ -119,11 +119,12 @@ class Reading:
 
     def node(self, node: Any) -> None:
         try:
-            if node.op_type in CONTROL:
-                CONTROL[node.op_type](self, node)
+            operator = operator_of(node)
+            if operator in CONTROL:
+                CONTROL[operator](self, node)
                 return
             c = self.context(node)
-            results = ROWS[node.op_type](c)
+            results = ROWS[operator](c)
             c.refuse_unread_attributes()
             for name, value in zip(node.output, [results] if isinstance(results, str) else results, strict=False):
                 if name and value:
@@ -183,13 +184,20 @@ class Reading:
         for reason, names in inside.unsupported.items():
             self.unsupported.setdefault(reason, []).extend(names)
 
-    def inlined(self, node: Any, graph: Any) -> None:
-        """The nodes of a graph in the place of one; the names of their values are their own."""
+    def beside(self, graph: Any, given: Sequence[str] = ()) -> Reading:
+        """A graph inside of a node whose nodes were added to those of this one; the names of their values are their own. given: our
+        values of its inputs."""
         reading = Reading(self.needs, self.scope.beside(), self)
         if self.depth >= _MOST_DEPTH:
             raise Refused("its graphs are nested too deep")
+        reading.scope.values.update({entry.name: value for entry, value in zip(graph.input, given, strict=True)})
         reading.read(graph)
         self.merge(reading)
+        return reading
+
+    def inlined(self, node: Any, graph: Any) -> None:
+        """The nodes of a graph in the place of one."""
+        reading = self.beside(graph)
         for name, entry in zip(node.output, graph.output, strict=True):
             self.sources[name] = reading.sources.get(entry.name, set())
             value = reading.value(entry.name)
@@ -200,8 +208,8 @@ class Reading:
 
     def refuse(self, node: Any, reason: str) -> None:
         self.waiting.update(node.output)
-        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        self.unsupported.setdefault(f"{operator}: {reason}", []).append(node.name or (node.output[0] if node.output else "?"))
+        name = node.name or (node.output[0] if node.output else "?")
+        self.unsupported.setdefault(f"{operator_of(node)}: {reason}", []).append(name)
 
 
 Control = Callable[[Reading, Any], None]

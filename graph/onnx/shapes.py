@@ -9,7 +9,7 @@ import numpy as np
 from ...ir import ops
 from ...ir.arith.analyzer import simplify
 from ...ir.expr import Expr, IntImm
-from ..conversion import Refused, broadcast, open_extent, product
+from ..conversion import Conversion, Refused, broadcast, open_extent, product
 from ..types import Extent, extent_of, extents
 from .context import Context, converts
 from .package import dtype_named
@@ -308,6 +308,6 @@ def _dropout(c: Context) -> Sequence[str]:
     return [c[0], everything][:c.outputs]
 
 
-def backward(c: Context, value: str, axis: int) -> str:
+def backward(c: Conversion, value: str, axis: int) -> str:
     """A value with its slices along an axis in the other order."""
     return c.emit("flip", value, axis=axis)

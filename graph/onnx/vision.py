@@ -8,7 +8,7 @@ import numpy as np
 
 from ..conversion import Refused
 from .context import Context, converts
-from .layers import windows_of
+from .layers import kernel_of, windows_of
 
 __all__: list[str] = []
 
@@ -50,7 +50,7 @@ def _roi_pool(c: Context) -> str:
 
 @converts("DeformConv")
 def _deform_conv(c: Context) -> str:
-    kernel = tuple(c.attribute("kernel_shape") or c.static(1, slice(2, None)))
+    kernel = kernel_of(c)
     mask = [c[4]] if c.has(4) else []
     result = c.emit("deform_conv", c[0], c[2], c[1], *mask, groups=int(c.attribute("group", 1)),
                     offset_groups=int(c.attribute("offset_group", 1)), **windows_of(c, kernel))

@@ -13,6 +13,7 @@ from ... import te, topi
 from ...ir import ops
 from ...ir.arith.analyzer import simplify
 from ...ir.expr import IntImm
+from ...ir.ops import is_const
 from ...te.shape import same_extent
 from ...topi.transform import injective
 from ..types import extents
@@ -162,6 +163,8 @@ def _pad_with(x: Any, *, before: tuple[int, ...], after: tuple[int, ...], mode: 
     """Padding that continues the elements: mode "edge", "reflect" or "wrap", as numpy's."""
     if mode not in ("edge", "reflect", "wrap"):
         raise ValueError(f"there is no mode {mode!r}")
+    if any(is_const(extent, 0) and (low or high) for extent, low, high in zip(x.shape, before, after, strict=True)):
+        raise ValueError("nothing cannot be continued")
 
     def place(index: Any, low: int, extent: Any) -> Any:
         at = index - low

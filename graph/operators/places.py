@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from ... import te, topi
 from ...ir import ops
+from ...ir.expr import IntImm
+from ...ir.ops import is_const
 from ...topi.transform import injective
 from .row import operator
 
@@ -20,6 +22,12 @@ def _within(index: Any, extent: Any) -> Any:
     wide = index if index.dtype.bits >= 32 and index.dtype.is_signed else index.astype("int64")
     last = ops.cast(ops.convert(extent), wide.dtype)
     return te.max(te.min(te.select(wide < 0, wide + last, wide), last - 1), 0)
+
+
+def _refuse_nothing(x: Any, axes: Any, indices: Any) -> None:
+    """Raises ValueError where something is looked up in nothing."""
+    if any(is_const(x.shape[at], 0) for at in axes) and not any(is_const(extent, 0) for extent in indices.shape):
+        raise ValueError("a place is looked up where there are none")
 
 
 def _index(indices: NDArray[Any], extent: int) -> Any:
@@ -36,6 +44,7 @@ def _take(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """The slices of x at indices along an axis, whose dimensions stand in its place."""
     at = axis % x.ndim
     after = at + indices.ndim
+    _refuse_nothing(x, [at], indices)
     return injective((*x.shape[:at], *indices.shape, *x.shape[at + 1:]), lambda *i: x[(
         *i[:at], _within(indices[i[at:after]], x.shape[at]), *i[after:])], "take")
 
@@ -50,8 +59,11 @@ def _gathered(x: Any, indices: Any, *, axis: int) -> Any:
 def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """result[i, j] = x[indices[i, j], j] for axis 0, and so on."""
     at = axis % x.ndim
-    if indices.ndim != x.ndim:
-        raise ValueError("the indices have as many dimensions as what they look up")
+    if indices.ndim != x.ndim or any(
+            isinstance(one, IntImm) and isinstance(other, IntImm) and one.value > other.value
+            for dim, (one, other) in enumerate(zip(indices.shape, x.shape, strict=True)) if dim != at):
+        raise ValueError("the indices have as many dimensions as what they look up, none longer but the one along which they look")
+    _refuse_nothing(x, [at], indices)
     return injective(indices.shape, lambda *i: x[(*i[:at], _within(indices[i], x.shape[at]), *i[at + 1:])], "gather")
 
 
@@ -72,6 +84,7 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     if not 0 <= batch_dims <= rank or batch_dims + count > x.ndim:
         raise ValueError(f"{count} coordinates after {batch_dims} dimensions of {x.ndim}")
     looked_up = x.shape[batch_dims:batch_dims + count]
+    _refuse_nothing(x, range(batch_dims, batch_dims + count), indices)
     return injective((*indices.shape[:-1], *x.shape[batch_dims + count:]), lambda *i: x[(
         *i[:batch_dims], *(_within(indices[(*i[:rank], at)], extent) for at, extent in enumerate(looked_up)), *i[rank:],
     )], "gather_nd")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import topi
+from ...te.shape import same_extent
 from ...topi.image.sampling import sampled
 from .row import operator
 from .windows import spatial
@@ -111,6 +112,8 @@ def _roi_align(
     x: Any, rois: Any, batches: Any, *, size: Any, scale: float = 1.0, mode: str = "avg", samples: int = 0, aligned: bool = False,
 ) -> Any:
     """Regions (R, 4) of the images (R,) of x (N, C, H, W), each as `size` bins: (R, C, *size). As topi.vision.roi_align has it."""
+    if not same_extent(rois.shape[0], batches.shape[0]):
+        raise ValueError("there is an image for each region")
     return topi.vision.roi_align(x, rois, size, scale, mode, samples, batches, aligned)
 
 

@@ -222,3 +222,30 @@ def test_attention_with_groups_of_heads_a_mask_and_a_past() -> None:
     chances = np.exp(scores) / np.maximum(np.exp(scores).sum(-1, keepdims=True), 1e-30)
     np.testing.assert_allclose(y, chances @ whole_v.repeat(2, 1), rtol=1e-4, atol=1e-5)
     assert not y[:, :, 0].any()                                                       # it sees nothing
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_old_scan_goes_over_each_of_a_batch_as_far_as_it_is_long(batch: int) -> None:
+    proto = model("""y, z = Scan <num_scan_inputs = 1, directions = [1], body = slices (float[2] sum, float[2] one) =>
+                     (float[2] after, float[2] row) { after = Add(sum, one)  row = Mul(after, one) }> (lengths, first, x)""",
+                  f"int64[{batch}] lengths, float[{batch}, 2] first, float[{batch}, 3, 2] x", "float[p, 2] y, float[p, 3, 2] z", 8)
+    given = {"lengths": np.arange(batch, dtype="int64") + 2, "first": floats(batch, 2), "x": floats(batch, 3, 2)}
+    last, rows = tw.build(tw.graph.from_onnx(proto))(**given)
+    for at, length in enumerate(given["lengths"]):
+        slices = given["x"][at, ::-1][:length]
+        sums = given["first"][at] + np.cumsum(slices, 0)
+        np.testing.assert_allclose(last[at], sums[-1], rtol=1e-6)
+        np.testing.assert_allclose(rows[at], np.concatenate([sums * slices, np.zeros((3 - length, 2), "float32")]), rtol=1e-6)
+
+
+def test_operators_that_are_older_than_what_is_known_and_mean_the_same() -> None:
+    check(model("y = Not(x)", "bool[3] x", "bool[3] y", 1), {"x": np.asarray([True, False, True])})
+    with pytest.raises(tw.TilewrightError, match=r"TW0911.*of version 6"):
+        tw.graph.from_onnx(model("y = Add(x, x)", "float[3] x", "float[3] y", 6))
+
+
+def test_norms_of_a_batch_in_training() -> None:
+    proto = model("y, m, v = BatchNormalization <training_mode = 1, momentum = 0.7> (x, s, b, mean, var)",
+                  "float[4, 3, 5] x, float[3] s, float[3] b, float[3] mean, float[3] var",
+                  "float[4, 3, 5] y, float[3] m, float[3] v")
+    check(proto, {"x": floats(4, 3, 5), "s": floats(3), "b": floats(3), "mean": floats(3), "var": np.abs(floats(3))})

@@ -22,11 +22,14 @@ def drawn(*shape: int, low: float = -1.5, high: float = 1.5) -> Any:
 KINDS = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
 
 
-def agrees(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], tolerance: float = 1e-5) -> list[Any]:
+def agrees(
+    nodes: list[Any], inputs: dict[str, Any], outputs: list[str], tolerance: float = 1e-5,
+    opsets: tuple[tuple[str, int], ...] = (("", 22),),
+) -> list[Any]:
     graph = helper.make_graph(
         nodes, "net", [helper.make_tensor_value_info(name, KINDS[str(value.dtype)], value.shape) for name, value in inputs.items()],
         [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid(*one) for one in opsets])
     expected = onnx.reference.ReferenceEvaluator(made).run(None, inputs)
     results = tw.build(tw.graph.from_onnx(made))(**inputs)
     found = results if isinstance(results, list) else [results]
@@ -71,3 +74,63 @@ def test_the_greatest_go_back_to_their_places() -> None:
              helper.make_node("MaxUnpool", ["p", "places"], ["y"], kernel_shape=[2, 2], strides=[2, 2])]
     pooled, _, y = agrees(nodes, {"x": drawn(2, 3, 6, 4)}, ["p", "places", "y"])
     assert np.count_nonzero(y) == pooled.size
+
+
+def test_attention_whose_scores_a_graph_inside_changes() -> None:
+    def modifier(nodes: list[Any]) -> Any:
+        kind = helper.make_tensor_value_info("s", TensorProto.FLOAT, (1, 4, 3, 5))
+        return helper.make_graph(nodes, "modifier", [kind], [helper.make_tensor_value_info("r", TensorProto.FLOAT, (1, 4, 3, 5))])
+
+    score = modifier([helper.make_node("Tanh", ["s"], ["t"]), helper.make_node("Add", ["t", "t"], ["r"])])
+    node = helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview", scale=0.3, score_mod=score,
+                            prob_mod=modifier([helper.make_node("Mul", ["s", "s"], ["r"])]))
+    agrees([node], {"q": drawn(1, 4, 3, 6), "k": drawn(1, 2, 5, 6), "v": drawn(1, 2, 5, 7)}, ["y"],
+           opsets=(("", 26), ("ai.onnx.preview", 1)))
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+def test_linear_attention_keeps_a_state(rule: str) -> None:
+    inputs = {"q": drawn(2, 5, 4 * 3), "k": drawn(2, 5, 2 * 3), "v": drawn(2, 5, 2 * 7), "past": drawn(2, 2, 3, 7)}
+    names = [*inputs, "decay" if "gated" in rule else "", "beta" if "delta" in rule else ""]
+    inputs |= {name: drawn(2, 5, 2, low=-1, high=0) for name in names[4:] if name}
+    node = helper.make_node("LinearAttention", names, ["y", "present"], q_num_heads=4, kv_num_heads=2, update_rule=rule)
+    agrees([node], inputs, ["y", "present"], opsets=(("", 27),))
+
+
+def test_a_causal_convolution_goes_on_from_its_state() -> None:
+    def node(past: int) -> Any:
+        nodes = [helper.make_node("CausalConvWithState", ["x", "w", "", "past"], ["y", "present"], activation="silu")]
+        return agrees(nodes, {"x": drawn(2, 3, 5), "w": drawn(3, 1, 4), "past": drawn(2, 3, past)}, ["y", "present"],
+                      opsets=(("", 27),))
+
+    assert node(3)[1].shape == (2, 3, 3)
+    with pytest.raises(tw.TilewrightError, match="is not what 4 taps look back at"):
+        node(2)
+
+
+@pytest.mark.parametrize("gather", [0, 1, 2, 3])
+def test_trees_of_several_depths(gather: int) -> None:
+    """The first has two nodes above its leaves, the second one, which a missing value passes as true."""
+    def weights(name: str, values: list[float]) -> Any:
+        return helper.make_tensor(name, TensorProto.FLOAT, (len(values),), values)
+
+    node = helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=3, aggregate_function=gather, tree_roots=[0, 2],
+        nodes_modes=helper.make_tensor("modes", TensorProto.UINT8, (3,), [1, 4, 2]), nodes_featureids=[0, 2, 1],
+        nodes_splits=weights("splits", [0.5, 1, -0.5]), nodes_truenodeids=[1, 0, 3], nodes_trueleafs=[0, 1, 1],
+        nodes_falsenodeids=[2, 1, 4], nodes_falseleafs=[1, 1, 1], nodes_missing_value_tracks_true=[0, 0, 1],
+        leaf_targetids=[0, 2, 1, 2, 0], leaf_weights=weights("leaves", [1, -2, 3, 0.25, 7]))
+    x = drawn(9, 3)
+    x[:4, 2], x[5, 1] = 1, np.nan
+    agrees([node], {"x": x}, ["y"], opsets=(("", 22), ("ai.onnx.ml", 5)))
+
+
+def test_tables_of_labels_and_of_words() -> None:
+    label = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_int64s=[3, 1, 4, 1],
+                             values_floats=[1, 2, 3, 4], default_float=-1)
+    found = agrees([label], {"x": np.asarray([[1, 2], [3, 4]])}, ["y"], opsets=(("", 22), ("ai.onnx.ml", 4)))
+    assert found[0].tolist() == [[4, -1], [1, 3]]
+    words = helper.make_node(
+        "TfIdfVectorizer", ["x"], ["y"], mode="TFIDF", min_gram_length=1, max_gram_length=3, max_skip_count=2,
+        ngram_counts=[0, 2, 6], ngram_indexes=[3, 0, 1, 2, 4], pool_int64s=[2, 5, 2, 5, 5, 5, 5, 2, 2], weights=[0.5, 2, 3, 4, 5])
+    agrees([words], {"x": np.asarray([[2, 5, 5, 2, 2, 5, 1], [5, 5, 5, 2, 9, 2, 2]])}, ["y"])
