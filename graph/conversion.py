@@ -16,7 +16,7 @@ from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import IntImm
 from .assembly import Assembly
-from .errors import UnsupportedModel
+from .errors import BadNode, UnsupportedModel
 from .node import Node
 from .operators import result_types, row_of, whole_attributes
 from .reference import run_node
@@ -69,7 +69,13 @@ class Scope:
         """A node; or, where everything is known, its values."""
         row = row_of(operator)
         whole: dict[str, Any] = whole_attributes(row, attributes)
-        types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
+        try:
+            types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
+        except BadNode:
+            alike = self._alike(inputs, source) if row.fusion == "elementwise" else None
+            if alike is None:
+                raise
+            return self.emit(operator, alike, attributes, source)
         known = [self.graph.data(name) if name else None for name in inputs]
         all_known = self.weights.isdisjoint(inputs) and operator not in _KEPT and all(
             array is not None or not name for array, name in zip(known, inputs, strict=True))
@@ -86,6 +92,22 @@ class Scope:
             if noted is not None:
                 self.shapes[values[0]] = noted
         return values
+
+    def _alike(self, inputs: Sequence[str], source: str) -> list[str] | None:
+        """Values that are to broadcast in shapes that do: where extents over symbols are written otherwise, all are taken for the
+        simplest of them, by a reshape, of which it is asked whether it holds when sizes are there. None where nothing helps."""
+        shapes = [self.graph.types[name].shape for name in inputs if name]
+        rank = max(map(len, shapes), default=0)
+        aligned = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
+        wanted = [min((one for one in each if one != 1), key=lambda one: (isinstance(one, str), len(str(one)), str(one)), default=1)
+                  for each in zip(*aligned, strict=True)]
+        result: list[str] = []
+        for name in inputs:
+            shape = self.graph.types[name].shape if name else ()
+            chosen = tuple(one if one == 1 or isinstance(one, int) else extent
+                           for one, extent in zip(shape, wanted[rank - len(shape):], strict=True))
+            result.append(name if chosen == shape else self.emit("reshape", (name,), {"shape": chosen}, source)[0])
+        return None if result == list(inputs) else result
 
     def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
         """What a value is whose inputs are extents: numbers, and expressions; None where it cannot be told."""
@@ -196,6 +218,15 @@ class Conversion:
     def reshape(self, value: str, shape: Sequence[Extent]) -> str:
         """A value in another shape."""
         return value if self.type(value).shape == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
+
+    def tiled(self, value: str, repeats: Sequence[Extent]) -> str:
+        """A value so many times along each dimension."""
+        if all(isinstance(each, int) for each in repeats):
+            return value if all(each == 1 for each in repeats) else self.emit("tile", value, repeats=tuple(repeats))
+        shape = self.type(value).shape
+        apart = self.reshape(value, [part for extent in shape for part in (1, extent)])
+        whole = self.emit("broadcast_to", apart, shape=tuple(part for pair in zip(repeats, shape, strict=True) for part in pair))
+        return self.reshape(whole, [product(pair) for pair in zip(repeats, shape, strict=True)])
 
     def shape_value(self, source: str, part: slice = slice(None)) -> str:
         """The extents of a value, or a part of them, as a vector of int64."""

@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import Expr, IntImm
+from .errors import BadGraphInput
 from .node import Node, Parts
 from .operators.movement import slice_ends
 from .types import TensorType, at_sizes, extents
 
-__all__ = ["conditions", "unmet"]
+__all__ = ["check_sizes", "conditions", "no_such_sizes", "unmet"]
 
 
 def conditions(g: Parts) -> list[tuple[Expr, str]]:
@@ -46,6 +48,19 @@ def conditions(g: Parts) -> list[tuple[Expr, str]]:
 def unmet(needed: list[tuple[Expr, str]], sizes: Mapping[str, int]) -> str:
     """What says that these sizes do not fit; "" where they do."""
     return next((said for condition, said in needed if not cast("IntImm", at_sizes(condition, sizes)).value), "")
+
+
+def check_sizes(g: Parts, sizes: Mapping[str, int]) -> None:
+    """Raises BadGraphInput (TW0906) where these sizes do not fit the graph, before it is made for them."""
+    if reason := unmet(conditions(g), sizes):
+        raise no_such_sizes(g, sizes, reason)
+
+
+def no_such_sizes(g: Parts, sizes: Mapping[str, int], reason: str) -> BadGraphInput:
+    """The error for sizes that do not fit a graph."""
+    return BadGraphInput(f"graph {g.name} takes no such sizes", reason=reason, called=user_source(),
+                         allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),
+                         fix=f"other sizes than {', '.join(f'{name} = {size}' for name, size in sizes.items())}")
 
 
 def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:

@@ -18,11 +18,12 @@ from ..errors import user_source
 from ..ir.constant import Constant, aligned_empty
 from ..runtime.timing import TimingResult
 from .comparison import Comparison, first_difference
+from .domain import check_sizes
 from .errors import BadGraphInput, TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .node import Parts
 from .profile import Profile, profile_of
-from .program import Program, build_family, check_sizes
+from .program import Program, build_family
 from .reference import bound_inputs, sizes_of
 from .rewrite import specialised
 from .tasks import ModelPlan

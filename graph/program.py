@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linked import Linked, Part, build_linked
-from ..errors import user_source
 from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime import Kernel
-from .domain import conditions, unmet
-from .errors import BadGraphInput
+from .domain import check_sizes, no_such_sizes
 from .node import Parts
 from .plan import Layout, Plan
 from .types import TensorType
@@ -25,7 +23,7 @@ from .weights import Weights
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Family", "Program", "build_family", "check_sizes"]
+__all__ = ["Family", "Program", "build_family"]
 
 
 @dataclass(frozen=True)
@@ -70,23 +68,11 @@ class Family:
         at = self.variants.at(sizes)
         each = self.variants.each
         if at is None:
-            raise _no_such_sizes(self.variants.whole.graph, sizes,
+            raise no_such_sizes(self.variants.whole.graph, sizes,
                                  "no bucket has these sizes, and what branches or loops has to know them")
         check_sizes(each[at].plan.graph, sizes)
         return Program(sizes, each[at].plan, self.laid.layouts[at].at(sizes), self.laid.weights[at], self.linked.main,
                        self.linked.parts, str(each[at]) if len(each) > 1 else "")
-
-
-def check_sizes(g: Parts, sizes: Mapping[str, int]) -> None:
-    """Raises BadGraphInput (TW0906) where these sizes do not fit the graph, before it is made for them."""
-    if reason := unmet(conditions(g), sizes):
-        raise _no_such_sizes(g, sizes, reason)
-
-
-def _no_such_sizes(g: Parts, sizes: Mapping[str, int], reason: str) -> BadGraphInput:
-    return BadGraphInput(f"graph {g.name} takes no such sizes", reason=reason, called=user_source(),
-                         allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),
-                         fix=f"other sizes than {', '.join(f'{name} = {size}' for name, size in sizes.items())}")
 
 
 def build_family(

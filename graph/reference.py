@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import user_source
+from .domain import check_sizes
 from .errors import BadGraphInput
 from .node import Node, Parts
 from .operators import row_of
@@ -20,7 +21,10 @@ __all__ = ["bound_inputs", "run", "run_node", "sizes_of"]
 def run(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[NDArray[Any]]:
     """The outputs, in order."""
     given = bound_inputs(g, arrays, named)
-    return _results(g, given, sizes_of(g, given))
+    sizes = sizes_of(g, given)
+    if sizes:
+        check_sizes(g, sizes)
+    return _results(g, given, sizes)
 
 
 def _results(g: Parts, given: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> list[NDArray[Any]]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from .. import te
 from ..errors import TilewrightError, user_source
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import Expr, IntImm, Mul, Var
+from ..ir.expr import Add, Expr, FloorDiv, IntImm, Mul, Var
 from ..ir.text.parser import parse_expression
-from ..ir.visit import free_vars, substitute
+from ..ir.visit import free_vars, rewrite, substitute
 from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
@@ -117,9 +117,20 @@ def extents(shape: Sequence[Extent]) -> tuple[Any, ...]:
 def extent_of(extent: Any) -> Extent:
     """An extent of topi's as types have it."""
     if isinstance(extent, Expr):
-        value = simplify(extent)
+        value = simplify(rewrite(simplify(extent), _one_division))
         return value.value if isinstance(value, IntImm) else str(value)
     return int(extent)
+
+
+def _one_division(value: Expr) -> Expr | None:
+    """(x // a + b) // c as (x + a * b) // (a * c): what two steps make of an extent beside what one makes of it. Sizes are so small
+    that nothing overflows, which does not hold of integers in general."""
+    if not isinstance(value, FloorDiv) or not isinstance(value.b, IntImm) or value.b.value <= 0 or not isinstance(value.a, Add):
+        return None
+    inner, more = value.a.a, value.a.b
+    if not (isinstance(inner, FloorDiv) and isinstance(inner.b, IntImm) and isinstance(more, IntImm) and inner.b.value > 0):
+        return None
+    return FloorDiv(inner.a + inner.b.value * more.value, inner.b * value.b)
 
 
 def factors(extents_of: Sequence[Extent]) -> tuple[int, Expr | None]:

@@ -15,6 +15,7 @@ from .. import te
 from ..arguments import as_list, is_sequence
 from ..errors import user_source
 from ..ir import ops
+from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
 from ..te.shape import INT64_FROM, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
@@ -68,23 +69,34 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
 def reshape(a: Tensor, newshape: Any) -> Tensor:
     """The elements in row-major order in another shape; one extent may be -1, and is what the others leave.
 
-    Where extents are symbols, a call at which a rest is left for -1 fails (TW0518); other shapes that do not have one number of
-    elements are the caller's mistake. Raises BadOperand (TW0181).
+    Where extents are symbols, a call at which the shapes do not have one number of elements fails (TW0518), unless none is left.
+    Raises BadOperand (TW0181).
     """
     source = tensor(a, "reshape")
     shape = _new_shape(source, newshape)
     before, after = known(source.shape), known(shape)
     if before is not None and after is not None and math.prod(before) != math.prod(after):
         raise _no_such_shape(source, shape)
+    beyond = _beyond(source.shape, shape) if before is None or after is None else 0
     first, last = _in_common(source.shape, shape)
     inner, middle = source.shape[first:source.ndim - last], shape[first:len(shape) - last]
     wide = math.prod(before or after or [1]) >= INT64_FROM
 
     def element(*i: Any) -> Any:
         flat = flat_index([te.const(0, "int64") + index if wide else index for index in i[first:len(i) - last]], middle)
-        return source[(*i[:first], *indices_of(flat, inner), *i[len(i) - last:])]
+        return source[(*i[:first], *indices_of(flat + beyond, inner), *i[len(i) - last:])]
 
     return injective(shape, element, "T_reshape")
+
+
+def _beyond(before: Sequence[Expr], after: Sequence[Expr]) -> Expr | int:
+    """What is added to places among elements in a row, so that they lie outside where fewer elements are left: 0 where symbols
+    prove that there are as many, an expression where only a call can tell."""
+    first, last = _in_common(before, after)
+    whole, rest = (_product([ops.cast(extent, "int64") for extent in shape[first:len(shape) - last]]) for shape in (before, after))
+    if isinstance(simplify(ops.convert(whole) - rest), IntImm):
+        return 0
+    return te.select(ops.convert(whole) > rest, ops.convert(whole), te.const(0, "int64"))
 
 
 def _in_common(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[int, int]:

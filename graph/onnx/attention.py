@@ -42,6 +42,8 @@ def _attention(c: Context) -> Sequence[str]:
     scale = float(c.attribute("scale", 0.0)) or 1 / np.sqrt(max(depth, 1))
     cap, mode = float(c.attribute("softcap", 0.0)), int(c.attribute("qk_matmul_output_mode", 0))
     windows = int(c.attribute("left_window_size", -1)), int(c.attribute("right_window_size", -1))
+    if mode not in range(4):
+        raise Refused(f"there are no scores of the mode {mode}")
     if not (cap or c.outputs > 3):
         c.attribute("softmax_precision")
         by_mask = max(windows) >= 0 or c.has(6)             # else what is causal is known by the operator, and skipped

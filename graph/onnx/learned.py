@@ -189,6 +189,8 @@ def _ngrams(c: Context) -> str:
         raise Refused("its n-grams are texts")
     rows = c.reshape(c[0], (1, *c.type(0).shape)) if c.rank(0) == 1 else c[0]
     length, wide = c.extent(rows, 1), int(columns.max(initial=-1)) + 1
+    if not 0 < least <= most:
+        raise Refused(f"its n-grams are {least} to {most} long")
     grams, found = 0, list[tuple[NDArray[Any], str]]()
     for size, (begin, end) in enumerate(zip(counts, [*counts[1:], len(pool)], strict=True), 1):
         table = np.asarray(pool[begin:end], np.int64).reshape(-1, size)

@@ -120,7 +120,7 @@ def _expand(c: Context) -> str:
 
 @converts("Tile")
 def _tile(c: Context) -> str:
-    return c.emit("tile", c[0], repeats=c.numbers(1))
+    return c.tiled(c[0], c.extents(1))
 
 
 @converts("Concat")
@@ -170,6 +170,8 @@ def _slice(c: Context) -> str:
         begins, ends = (_ends(c, at) for at in (1, 2))
         axes, steps = (c.numbers(at) if c.has(at) else None for at in (3, 4))
     axes = [c.within(at, c.rank(0)) for at in (range(len(begins)) if axes is None else axes)]
+    if len(set(axes)) != len(axes):
+        raise Refused(f"it cuts an axis twice: {axes}")
     steps = steps or [1] * len(begins)
     shape = c.type(0).shape
     kept = [(low, high, by, at) for low, high, by, at in zip(begins, ends, steps, axes, strict=True)

@@ -14,6 +14,7 @@ from ...errors import user_source
 from ..errors import NotAModel
 from ..graph import Graph
 from .archive import Archive
+from .flexible import without_flex_attention
 from .importer import imported
 
 __all__ = ["from_torch"]
@@ -52,7 +53,7 @@ def from_torch(
 def _archive(program: Any) -> Archive:
     """An exported program, in the form in which torch keeps it."""
     content = io.BytesIO()
-    sys.modules["torch"].export.save(program, content)
+    sys.modules["torch"].export.save(without_flex_attention(program), content)
     return Archive(content.getvalue())
 
 

@@ -291,11 +291,10 @@ def _stack(c: Call) -> str:
 
 @aten("repeat.default", "tile.default")
 def _repeat(c: Call) -> str:
-    repeats = c.integers("repeats" if c.gives("repeats") else "dims")
+    repeats = c.extents("repeats" if c.gives("repeats") else "dims")
     shape = c.type(c.tensor()).shape
     value = c.reshape(c.tensor(), [*[1] * (len(repeats) - len(shape)), *shape])
-    repeats = [1] * (len(shape) - len(repeats)) + repeats
-    return value if all(each == 1 for each in repeats) else c.emit("tile", value, repeats=tuple(repeats))
+    return c.tiled(value, [*[1] * (len(shape) - len(repeats)), *repeats])
 
 
 @aten("repeat_interleave.self_int")

@@ -220,6 +220,11 @@ def _called(name: str, given: Sequence[ast.expr], depth: int) -> str:
         return _expression(first, depth + 1)
     if name in _FUNCTIONS and given:
         return f"({f' {_FUNCTIONS[name]} '.join(_expression(one, depth + 1) for one in given)})"
+    if name in ("Max", "Min") and len(given) > 1:
+        whole, *rest = (_expression(one, depth + 1) for one in given)
+        for one in rest:
+            whole = f"{name.lower()}({whole}, {one})"
+        return whole
     if name == "Pow" and len(given) == 2 and isinstance(given[1], ast.Call) and given[1].args:
         power = given[1].args[0]
         if isinstance(power, ast.Constant) and type(power.value) is int and 1 <= power.value <= 4:

@@ -274,3 +274,23 @@ def test_reductions_of_no_axes_reduce_all_or_nothing_as_they_say(kind: str, axes
     x = np.arange(1, 7, dtype="float32").reshape(3, 1, 2)
     expected = onnx.reference.ReferenceEvaluator(proto).run(None, {"x": x})[0]
     np.testing.assert_allclose(tw.build(tw.graph.from_onnx(proto))(x), expected, rtol=1e-5)
+
+
+def test_extents_that_are_written_otherwise_are_taken_for_one_and_asked_at_the_call() -> None:
+    """As torch's exporter writes a mask of its own length beside a sequence."""
+    nodes = [helper.make_node("Reshape", ["m", "shape"], ["flat"]), helper.make_node("Add", ["x", "flat"], ["y"])]
+    net = model(nodes, {"x": (("n", "k"), "float32"), "m": (("a", "b"), "float32")}, ["y"], {"shape": [1, -1]})
+    g = tw.graph.from_onnx(net)
+    m = tw.build(g)
+    x, mask = np.ones((3, 4), "float32"), np.arange(4, dtype="float32").reshape(2, 2)
+    np.testing.assert_array_equal(m(x, mask), x + mask.reshape(1, 4))
+    for run in (m, g.run):
+        with pytest.raises(tw.TilewrightError, match=r"TW0906: graph .* takes no such sizes"):
+            run(x, mask[:1])
+
+
+def test_sizes_of_two_steps_are_those_of_one() -> None:
+    b = tw.graph.Builder("steps")
+    x = b.input("x", ("((n + 3) // 4 + 1) // 2", 2))
+    assert b.node("add", x, b.input("y", ("(n + 7) // 8", 2))) and set(b.graph().inputs) == {"x", "y"}
+    assert b.graph().inputs["x"] == b.graph().inputs["y"]

@@ -425,3 +425,33 @@ def test_weights_that_are_only_moved_stay_weights() -> None:
     model = Places()
     g = agrees(model, torch.randn(3, 5))
     assert "table.weight" in g.params
+
+
+def test_flexible_attention_is_written_out() -> None:
+    """Groups of heads, a function of scores that reads parameters and inputs, and a mask of blocks."""
+    flexible: Any = pytest.importorskip("torch.nn.attention.flex_attention")
+
+    class Flexible(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.randn(4))
+            self.blocks = flexible.create_block_mask(lambda b, h, i, j: i >= j, None, None, 128, 128, device="cpu")
+
+        def forward(self, q: Any, k: Any, v: Any, kind: Any) -> Any:
+            def of_kind(score: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+                return torch.where(kind[b, i] == kind[b, j], score + self.bias[h], -float("inf"))
+
+            return (flexible.flex_attention(q, k, v, score_mod=of_kind, enable_gqa=True)
+                    + flexible.flex_attention(q, k, v, block_mask=self.blocks, scale=0.1, enable_gqa=True))
+
+    torch.manual_seed(0)
+    parts = torch.randn(1, 4, 128, 8), torch.randn(1, 2, 128, 8), torch.randn(1, 2, 128, 8), torch.randint(0, 3, (1, 128))
+    g = agrees(Flexible(), *parts)
+    assert not [node for node in g.nodes if node.bodies]
+
+
+def test_repeats_by_symbols() -> None:
+    Dim: Any = torch.export.Dim
+    repeated = module(lambda x, y: x.unsqueeze(0).repeat(y.shape[0], 1, 2))
+    agrees(repeated, torch.randn(2, 3), torch.randn(4, 5), dynamic=({1: Dim("m", min=2)}, {0: Dim("n")}),
+           others=[(torch.randn(2, 4), torch.randn(3, 5))])

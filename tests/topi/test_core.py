@@ -9,6 +9,7 @@ import drawn
 import numpy as np
 import pytest
 import scipy.special
+import tilewright as tw
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
 from topi_run import SIZES, evaluate, floats, placeholders, run, whole
@@ -388,3 +389,24 @@ def test_refusals(wrong: Any, message: str) -> None:
     a = placeholders(floats((4, 5)))[0]
     with pytest.raises(TensorExpressionError, match=message):
         wrong(a)
+
+
+@pytest.mark.parametrize(("shape", "new", "sizes", "message"), [
+    (("h",), ("h // 2", 2), (5,), "outside"), (("h", "w"), (-1, "w // 2 * 2"), (3, 5), "outside"),
+    (("h", "w"), ("w", -1), (3, 5), ""), (("h", "w"), ("h", "w // 4", 4), (2, 8), ""),
+    (("h", "w"), ("h", "w // 4", 4), (2, 11), "outside"),
+])
+def test_a_reshape_that_would_leave_elements_out_fails_at_the_call(shape: Any, new: Any, sizes: Any, message: str) -> None:
+    symbols = {name: te.size_var(name) for name in "hw"}
+    extents = [eval(one, dict(symbols)) if isinstance(one, str) else one for one in new]
+    x = te.placeholder(tuple(symbols[name] for name in shape), name="x")
+    f = tw.build([x, topi.reshape(x, extents)])
+    known = [eval(one, dict(zip(shape, sizes, strict=True))) if isinstance(one, str) else one for one in new]
+    data = floats(sizes)
+    result = np.empty([one if one >= 0 else data.size // known[1 - at] for at, one in enumerate(known)], "float32")
+    if message:
+        with pytest.raises(tw.TilewrightError, match=f"TW0518.*{message}"):
+            f(data, result)
+    else:
+        f(data, result)
+        np.testing.assert_array_equal(result, data.reshape(result.shape))
