@@ -273,8 +273,8 @@ class _Planner:
         """The buffer that two threads may touch at once, if any. together: both are of one iteration of the loops around."""
         for new in touched:
             for old in pending:
-                if old.buffer is new.buffer and old.stored != new.stored and not self._same_thread(old, new) and not (
-                        together and self._elsewhere(old, new)):
+                if old.buffer is new.buffer and old.stored != new.stored and not _apart(old, new) and not (
+                        self._same_thread(old, new)) and not (together and self._elsewhere(old, new)):
                     return new.buffer
         return None
 
@@ -299,6 +299,12 @@ class _Planner:
             if isinstance(part, EQ) and isinstance(part.b, IntImm):
                 pinned.update({tag: part.b.value for tag, var in self.tags.items() if _bare(part.a) is var})
         return pinned
+
+
+def _apart(a: _Access, b: _Access) -> bool:
+    """Whether the two are told apart by a dimension in which both have a number."""
+    return any(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value
+               for x, y in zip(a.indices, b.indices, strict=True))
 
 
 def _bare(atom: Expr) -> Expr:
