@@ -7,7 +7,10 @@ from math import inf, prod
 
 from ..ir.analysis.work import executions, work_of
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ..ir.stmt import For, If, LoopKind, Stmt
 from ..ir.structural import StructuralKey
+from ..ir.visit import walk
+from ..te.hybrid.forms import is_fact
 from ..te.operation import Operation, extent_of
 from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent, same_extent
@@ -28,10 +31,20 @@ def most_reads(op: Operation, readers: Iterable[Operation]) -> int:
 def _times(reader: Operation, tensor: Tensor) -> int:
     if reader.values:
         return len(places_of(reader, tensor))
-    size = prod(extent.value if isinstance(extent, IntImm) else UNKNOWN for extent in tensor.shape)
-    runs = sum(times for work, times in executions(work_of(reader.statement()), UNKNOWN) for statement in work.statements
-               for access in statement.accesses if access.array is tensor)
-    return (runs + size - 1) // max(size, 1)
+    size = max(prod(extent.value if isinstance(extent, IntImm) else UNKNOWN for extent in tensor.shape), 1)
+
+    def times(statement: Stmt | None) -> int:
+        if statement is None:
+            return 0
+        if is_fact(statement):
+            assert isinstance(statement, If)
+            return max(times(statement.then_body), times(statement.else_body))
+        runs = sum(times for work, times in executions(work_of(statement), UNKNOWN) for each in work.statements
+                   for access in each.accesses if access.array is tensor)
+        bound = any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(statement))
+        return max(runs // size, min(runs, 1)) if bound else (runs + size - 1) // size  # threads beyond the last element read none
+
+    return times(reader.statement())
 
 
 def places_of(reader: Operation, tensor: Tensor) -> list[ProducerLoad]:

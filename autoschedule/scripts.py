@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.expr import IterVar
+from ..ir.expr import Call, IterVar, StringImm
+from ..ir.stmt import For, If
+from ..ir.visit import walk
 from ..schedule.model.hybrid_errors import HybridLoopCarries
 from ..schedule.model.hybrid_loops import check_independent
 from ..te.axis import thread_axis
@@ -33,7 +35,7 @@ COLUMNS = 64
 def on_cores(group: Group) -> None:
     """The rule for CPUs."""
     stage = _begin(group)
-    for nest in _outermost(stage):
+    for nest in _outermost(group, stage):
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
             stage.parallel(free[0])
@@ -46,7 +48,7 @@ def on_cores(group: Group) -> None:
 def on_gpu(group: Group) -> None:
     """The rule for GPUs. Nests after each other wait for each other, which the threads of one block can."""
     stage = _begin(group)
-    nests = _outermost(stage)
+    nests = _outermost(group, stage)
     free = [[axis for axis in nest if _is_free(stage, axis)] for nest in nests]
     for nest, shared in zip(nests, free, strict=True):
         if not all(free):
@@ -65,10 +67,18 @@ def _begin(group: Group) -> Stage:
     return group.s[group.anchor]
 
 
-def _outermost(stage: Stage) -> list[tuple[IterVar, ...]]:
-    """The nests that stand in no other loop."""
+def _outermost(group: Group, stage: Stage) -> list[tuple[IterVar, ...]]:
+    """The nests that stand in no other loop, of what the target runs."""
+    elsewhere: set[IterVar] = set()
+    for node in walk(stage.op.declared_loops.body) if stage.op.declared_loops.body is not None else ():
+        if isinstance(node, If) and isinstance(node.condition, Call) and node.condition.name == "target_has":
+            feature = node.condition.args[0]
+            has = isinstance(feature, StringImm) and group.target.backend.has(group.target, feature.value)
+            left_out = node.else_body if has else node.then_body
+            elsewhere.update(() if left_out is None else (
+                loop.var for loop in walk(left_out) if isinstance(loop, For) and isinstance(loop.var, IterVar)))
     return [nest for nest, outer in stage.op.declared_loops.nests.items()
-            if not outer and all(stage.attr(axis).kind == "serial" for axis in nest)]
+            if not outer and elsewhere.isdisjoint(nest) and all(stage.attr(axis).kind == "serial" for axis in nest)]
 
 
 def _is_free(stage: Stage, axis: IterVar) -> bool:

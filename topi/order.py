@@ -19,9 +19,11 @@ from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
 from ..te.additions import Addition
+from ..te.hybrid.forms import where_target_has
 from ..te.scatter import Combine, scatter
 from ..te.shape import axes_over, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
+from .block_orders import sorted_in_blocks
 from .checks import axis_of, integers, tensor
 from .errors import BadOperand, BadParameter
 from .row_orders import FEW_OF_A_ROW, SHORT_ROW, first_places, short_rows_places, sorted_places
@@ -102,6 +104,9 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
         order = short_rows_places(keys, counts)
     else:
         order = sorted_places(keys, counts, max(keys.dtype.bits // 8, 1))
+    if length:
+        asked = order.shape[1].value if isinstance(order.shape[1], IntImm) else length
+        order = where_target_has("cuda", sorted_in_blocks(keys, counts, length, asked), order)
     if count > 0 and not same_extent(order.shape[1], ops.convert(count)):
         whole = order
         order = te.compute((rows, count), lambda r, i: whole[r, i], name="first", tag="injective")

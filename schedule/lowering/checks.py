@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IntImm
-from ..model.axes import outline
+from ...ir.expr import Expr, IntImm, IterVar
+from ..model.axes import derived_roots, outline
 from .computation import Computation
 from .errors import InitReadsUnrealised, NestedParallelLoops, ThreadExtentsDiffer, VectorExtentNotConstant
 from .shared_loops import check_shared_loops
@@ -17,7 +17,7 @@ __all__ = ["check_loops"]
 def check_loops(bounds: Bounds) -> None:
     """Raises VectorExtentNotConstant (TW0337), NestedParallelLoops (TW0338), ThreadExtentsDiffer (TW0339) and InitReadsUnrealised
     (TW0340)."""
-    threads: dict[Computation, dict[str, Loop]] = {}
+    threads: dict[tuple[Computation, IterVar | None], dict[str, Loop]] = {}
     for computation in bounds.dataflow.computations:
         stage_bounds = bounds.of[computation]
         outermost = computation.path()[-1]
@@ -32,7 +32,18 @@ def check_loops(bounds: Bounds) -> None:
             if loop.attr.kind == "parallel":
                 _check_not_nested(stage_bounds, loop)
             if loop.thread and not loop.thread.startswith(("vthread", "cthread")):
-                _check_thread(loop, threads.setdefault(outermost, {}), bounds.analyzer)
+                nest = _outermost_loop(loop) if computation is outermost else None
+                _check_thread(loop, threads.setdefault((outermost, nest), {}), bounds.analyzer)
+
+
+def _outermost_loop(loop: Loop) -> IterVar | None:
+    """Of loops that a script declares, the one around this one: those after each other at root are kernels of their own."""
+    declared = loop.stage.op.declared_loops
+    for root in derived_roots(loop.stage, loop.axis):
+        chain = declared.chain_of(root)
+        if chain:
+            return (*declared.around(chain), *chain)[0]
+    return None
 
 
 def _check_early_reads(bounds: Bounds, stage_bounds: StageBounds) -> None:

@@ -21,8 +21,9 @@ from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, Node, Var
 from ...ir.ops import ceildiv, const, is_const, likely
 from ...ir.stmt import Allocate, BufferStore, For, If, LoopKind, Seq, Stmt, While
-from ...ir.visit import children, post_order, rewrite, seq
+from ...ir.visit import children, post_order, rewrite, seq, walk
 from ..shape import axis_dtype, same_extent
+from .forms import is_fact
 
 __all__ = ["needs_zeros", "with_zeros"]
 
@@ -40,13 +41,38 @@ def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
 
     on_threads: whether its loops run on threads, which then clear the outputs in a launch of their own."""
 
+    if is_fact(body):
+        assert isinstance(body, If)
+        own = _has_threads(body.then_body)
+        return If(body.condition, with_zeros(body.then_body, outputs, own),
+                  None if body.else_body is None else with_zeros(body.else_body, outputs, on_threads and not own))
+    outermost = _in_no_loop(body)
+
     def rule(node: Node) -> Node | None:
         if not isinstance(node, Allocate) or not node.buffer.shape or node.buffer.scope not in ("global", "local"):
             return None
-        return Allocate(node.buffer, seq(_zeros(node.buffer, False), node.body)) if needs_zeros(node.body, node.buffer) else None
+        by_threads = on_threads and node.buffer in outermost and node.buffer.scope == "global"
+        needed = _touches(node.body, node.buffer) and needs_zeros(node.body, node.buffer)
+        return Allocate(node.buffer, seq(_zeros(node.buffer, by_threads), node.body)) if needed else None
 
     filled = [_zeros(buffer, on_threads) for buffer in outputs if needs_zeros(body, buffer)]
     return seq(*filled, rewrite(body, rule))
+
+
+def _has_threads(body: Stmt) -> bool:
+    return any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(body))
+
+
+def _in_no_loop(body: Stmt) -> set[Buffer]:
+    """The memory that is allocated for the whole script."""
+    found: set[Buffer] = set()
+    stack = [body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, Allocate):
+            found.add(stmt.buffer)
+        stack += [] if isinstance(stmt, For) else [child for child in children(stmt) if isinstance(child, Stmt)]
+    return found
 
 
 def needs_zeros(body: Stmt, buffer: Buffer) -> bool:
