@@ -60,8 +60,8 @@ bench: $(STAMP)  ## times against other libraries, interleaved, one and two thre
 gpu: $(STAMP)  ## ten minutes on a GPU: all checked, a sample sanitized, times beside torch and Triton, a tuning run
 	@$(BIN)/python -m tools.benchmarks.gpu
 
-counts: $(STAMP)  ## counts what GPUs would do for topi's operators, without one: out/gpu_counts.md
-	@$(BIN)/python -m tools.benchmarks.gpu_counts --page out/gpu_counts.md
+counts: $(STAMP)  ## counts what GPUs would do for all of topi, without one: docs/gpu-counts.md
+	@$(BIN)/python -m tools.benchmarks.gpu_counts --page docs/gpu-counts.md
 
 clean:  ## remove the environment and what the tools left
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis tests/.pytest_cache out

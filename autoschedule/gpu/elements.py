@@ -14,16 +14,18 @@ from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
+from ...codegen.gpus import Gpu, gpu_of
 from ...ir.analysis.linear import linear, terms
 from ...ir.expr import IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import same_extent
-from ...te.tensor import tensor_of
+from ...te.tensor import Tensor, tensor_of
+from ..estimate import Estimate
 from ..operations import axes_in, contiguous, elements, fixed_extent, loads_of
 from ..plan import Candidate
-from .threads import THREADS, VECTOR, WARP, lanes_of
+from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -40,7 +42,7 @@ TILE_COLUMNS = 8
 def injective(group: Group) -> None:
     """16 bytes a thread, or tiles in shared memory for what is read across."""
     group.inline_cheap_heads()
-    op = group.s[group.output].op
+    op, gpu = group.s[group.output].op, gpu_of(group.target)
     across = _read_across(op)
     if across:
         names, lanes = ", ".join(dict.fromkeys(tensor_of(load).name for load in across[1])), _tile_lanes(op, *across)
@@ -48,11 +50,27 @@ def injective(group: Group) -> None:
         small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < BANK else ""
         group.choose("injective", [Candidate(
             f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}",
-            partial(_in_tiles, group, *across, lanes))])
+            partial(_in_tiles, group, *across, lanes), _time(op, gpu))])
     else:
         lanes, why = _lanes(op)
         group.choose("injective", [Candidate("; ".join([f"{lanes} elements a thread{why}", *_scattered(op)]),
-                                             partial(_flat, group.s[group.output], lanes))])
+                                             partial(_flat, group.s[group.output], lanes), _time(op, gpu))])
+
+
+def _time(op: Operation, gpu: Gpu) -> Estimate | None:
+    """Of an operation whose elements are computed once each: its bytes, and a sector for each that is read where data say; None
+    where sizes are not known."""
+    count = elements(op)
+    if count is None:
+        return None
+    moved: dict[Tensor, float] = {}
+    for load in loads_of(op):
+        tensor = tensor_of(load)
+        whole = (elements(tensor.op) or count) * tensor.dtype.bytes
+        moved[tensor] = count * SECTOR if _by_data(load) else min(whole, count * tensor.dtype.bytes)
+    total = sum(moved.values()) + count * sum(tensor.dtype.bytes for tensor in op.outputs)
+    seconds = max(total / gpu.memory_rate, gpu.latency) / (gpu.clock * 1e9)
+    return Estimate((("memory bandwidth", seconds), ("launch", LAUNCH)))
 
 
 def element_a_thread(group: Group) -> None:

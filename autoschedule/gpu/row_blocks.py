@@ -26,7 +26,7 @@ from ..estimate import Estimate
 from ..loops import fused
 from ..operations import axes_in, contiguous, fixed_extent, loads_of
 from ..plan import Candidate
-from .threads import LAUNCH, THREADS, VECTOR, WARP, blocks_at_once
+from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, blocks_at_once
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -37,8 +37,6 @@ __all__ = ["Row", "RowBlock", "block_time", "bytes_at_once", "described", "row_b
 KEPT, MOST_KEPT = 16, 32
 """Elements of a row that a thread keeps in registers: as many as leave room for enough other threads, and at most."""
 MOST_THREADS = 1024
-SECTOR = 32
-"""Bytes that memory gives at once."""
 JOIN = 30
 """Cycles of a step in which threads meet; of those of several warps a barrier stands before and behind."""
 EACH = 4

@@ -9,13 +9,15 @@ from ...ir.dtype import DType
 from ..contractions import Contraction
 from ..operations import size_of, source
 
-__all__ = ["LAUNCH", "THREADS", "VECTOR", "WARP", "blocks_at_once", "lanes_of", "reason_of", "slowest"]
+__all__ = ["LAUNCH", "SECTOR", "THREADS", "VECTOR", "WARP", "blocks_at_once", "lanes_of", "reason_of", "slowest"]
 
 WARP = 32
 THREADS = 256
 """Of a block that needs no particular number."""
 VECTOR = 16
 """Bytes that a thread loads or stores at once."""
+SECTOR = 32
+"""Bytes that memory gives at once."""
 LAUNCH = 3e-6
 """Seconds until a kernel runs."""
 
