@@ -120,7 +120,7 @@ class NoMatrixProduct(TensorExpressionError, TypeError):
 
 
 class NoSuchName(TensorExpressionError, AttributeError):
-    """A name that the package, te, topi or a tensor does not have."""
+    """A name that the package, te, topi or a tensor does not have, or that cannot be assigned."""
 
     code = "TW0136"
 

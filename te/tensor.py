@@ -90,7 +90,8 @@ class Tensor(TensorOperators, Producer):
     """Which output of `op` this is."""
 
     def __init__(self, op: Operation, value_index: int, name: str, shape: tuple[Expr, ...], dtype: DType) -> None:
-        self.op, self.value_index, self.name, self.shape, self.dtype = op, value_index, name, shape, dtype
+        for field, value in zip(self.__slots__, (dtype, name, op, shape, value_index), strict=True):
+            object.__setattr__(self, field, value)
 
     @property
     def ndim(self) -> int:
@@ -139,6 +140,13 @@ class Tensor(TensorOperators, Producer):
         def __setitem__(self, indices: Any, value: Any) -> None:
             raise self._is_no_sequence("cannot be assigned to", f"declare a new tensor: te.compute({self.name}.shape, lambda *i: "
                                        "te.if_then_else(condition, value, ...)); a te.hybrid.script assigns elements")
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            raise NoSuchName(
+                f"tensor {self.name}'s {name} cannot be assigned" if name in self.__slots__ else
+                f"tensor {self.name} has no {name} that could be assigned",
+                declared=self.source, called=user_source(), reason="operations that read it were declared with what it is",
+                fix=f"declare another tensor: topi.reshape({self.name}, ...), {self.name}.astype(...), te.compute(shape, ...)")
 
         def __getattr__(self, name: str) -> Any:
             raise unknown_name(NoSuchName, "Tensor", name, (each for each in dir(type(self)) if not each.startswith("_")),

@@ -10,9 +10,11 @@ from ...ir import Function
 from ...ir.passes.common.options import PassOptions
 from .ir_module import IRModule
 
-__all__ = ["ModulePass", "PassContext", "Sequential", "build_config", "module_pass"]
+__all__ = ["KEEPS_SCHEDULES", "ModulePass", "PassContext", "Sequential", "build_config", "module_pass"]
 
 _CHECKS_BOUNDS, _LOWER_PASSES = "tir.instrument_bound_checkers", "tir.add_lower_pass"
+KEEPS_SCHEDULES = "te.keep_schedule_record"
+"""Whether schedules show what they were after each primitive."""
 _HINTS = {
     "tir.debug_keep_trivial_loop", "tir.detect_global_barrier", "tir.disable_assert", "tir.dma_bypass_cache",
     "tir.enable_buffer_level_predication", "tir.enable_debug", "tir.enable_equiv_terms_in_cse_tir", "tir.HoistExpression",
@@ -22,7 +24,7 @@ _HINTS = {
 }
 """Keys that tell TVM's passes how to go about their work, where ours decide for themselves: taken, without effect."""
 _KEYS = {
-    _CHECKS_BOUNDS, _LOWER_PASSES, "tir.disable_cse_tir", "tir.disable_storage_rewrite", "tir.disable_vectorize",
+    _CHECKS_BOUNDS, _LOWER_PASSES, KEEPS_SCHEDULES, "tir.disable_cse_tir", "tir.disable_storage_rewrite", "tir.disable_vectorize",
     "tir.HoistIfThenElse", "tir.LoopPartition", "tir.UnrollLoop", *_HINTS,
 }
 _PASSES = {"tir.CommonSubexprElimTIR": "cse", "tir.LoopPartition": "loop_partition", "tir.HoistIfThenElse": "hoist"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .... import te as _te
 from ....arguments import is_a, is_sequence
@@ -38,11 +38,15 @@ def create_prim_func(ops: Any) -> Function:
     return theirs(lower(create_schedule(computed), list(ops)))
 
 
-def compute(
+def _compute(
     shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """As te.compute. The operation's attrs are nodes, and print as JSON."""
     return _te.compute(shape, fcompute, name, tag, Attrs({key: _noted(value) for key, value in (attrs or {}).items()}))
+
+
+_compute.__name__ = "compute"
+compute = _te.compute if TYPE_CHECKING else _compute  # whose overloads are the types of these too
 
 
 def _noted(value: Any) -> Any:

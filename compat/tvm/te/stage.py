@@ -5,19 +5,25 @@ They are subclasses of ours. A schedule that a rule of ours made has our names a
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, cast
 
+from ....arguments import is_a
 from ....ir.expr import Expr, IterVar, StringImm
 from ....ir.ops import const
 from ....schedule.model.attributes import AttachType, IterAttr
 from ....schedule.model.group import Group as _Group
+from ....schedule.model.replay import Replay
 from ....schedule.model.schedule import Schedule as _Schedule
 from ....schedule.model.schedule import operations_of
 from ....schedule.model.stage import Stage as _Stage
 from ....schedule.primitives.pragma import KEYS
+from ....te.operation import Operation
 from ....te.tensor import Tensor
+from ....te.tensor_compute import TensorComputeOp
 from ....te.tensor_intrin import TensorIntrin
 from ..tir import IterVar as Kinds
+from ..transform import KEEPS_SCHEDULES, PassContext
 from ..wmma import scope_of
 
 __all__ = ["Group", "Schedule", "Stage", "create_schedule"]
@@ -89,6 +95,14 @@ class Stage(_Stage):
         """As ours, with TVM's scopes of tensor cores."""
         super().set_scope(scope_of(scope))
 
+    def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
+        """As ours; without effect, and with a warning, on a stage that calls an intrinsic by itself."""
+        if isinstance(self.op, TensorComputeOp):
+            warnings.warn(f"{self.name} is what {self.op.intrinsic.name} computes: tensorizing {axis.name} changes nothing",
+                          stacklevel=2)
+        else:
+            super().tensorize(axis, intrinsic)
+
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
         """As ours. "vectorize", "unroll" and "parallel" are the primitives; a key that no pass reads is kept, without effect."""
         if pragma_type in ("vectorize", "unroll", "parallel"):
@@ -124,6 +138,26 @@ class Schedule(_Schedule):
     STAGE: ClassVar[type[_Stage]] = Stage
     GROUP: ClassVar[type[_Group]] = Group
 
+    def __init__(self, outputs: list[Operation]) -> None:
+        super().__init__(outputs)
+        self.keep_schedule_record = bool(PassContext.current().config.get(KEEPS_SCHEDULES, False))
+
+    @property
+    def primitive_record(self) -> list[str]:
+        """The primitives so far, the first of them "vanilla", where PassContext's "te.keep_schedule_record" asked for them."""
+        return ["vanilla", *(record.primitive for record in self.records)] if self.keep_schedule_record else []
+
+    @property
+    def schedule_record(self) -> list[Schedule]:
+        """The schedule after each of primitive_record, on the same operations."""
+        states: list[Schedule] = []
+        for count in range(len(self.primitive_record)):
+            replay = Replay(Schedule(self.outputs))
+            for record in self.records[:count]:
+                replay.apply(record)
+            states.append(cast("Schedule", replay.schedule))
+        return states
+
     def cache_read(self, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
         """As ours, with TVM's scopes of tensor cores."""
         return super().cache_read(tensor, scope_of(scope), readers, reindex)
@@ -134,5 +168,5 @@ class Schedule(_Schedule):
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """As te.create_schedule."""
-    return Schedule(operations_of(ops))
+    """As te.create_schedule; of nothing, one without stages."""
+    return Schedule([] if is_a(ops, list) and not ops else operations_of(ops))
