@@ -16,6 +16,7 @@ myst_enable_extensions = ["attrs_block"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_copy_source = False
+html_show_copyright = False  # the license tells
 html_theme_options = {"navigation_with_keys": True}
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 toc_object_entries = False  # each page would hold the tree of all names

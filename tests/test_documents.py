@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,16 @@ def test_the_readmes_first_kernel_prints_the_loops_that_it_shows() -> None:
     assert len([line for line in program.splitlines() if line.strip()]) <= 10, "a first kernel takes at most ten lines"
 
 
+def test_the_page_of_benchmarks_has_the_readmes_figures() -> None:
+    readme, page = ((ROOT / name).read_text().splitlines() for name in ("README.md", "docs/benchmarks.md"))
+    table = [line for line in page if line.startswith("|")]
+    assert table and table == [line for line in readme if line.startswith("|")]
+
+
 def test_the_page_of_errors_lists_every_error_as_its_class_says() -> None:
     sys.path.insert(0, str(ROOT / "docs"))
     try:
-        import make_errors
+        make_errors = import_module("make_errors")
     finally:
         sys.path.remove(str(ROOT / "docs"))
     assert (ROOT / "docs" / "errors.md").read_text() == make_errors.render_index(), "run python docs/make_errors.py"
@@ -54,7 +61,7 @@ for number, (program, shown) in enumerate(json.load(sys.stdin)):
 """Runs the programs of a page one after the other; what stands below one as text is what it prints."""
 
 
-@pytest.mark.parametrize("name", ["start", "concepts", "choosing", "running-kernels", "libraries", "boundaries"])
+@pytest.mark.parametrize("name", ["start", "concepts", "choosing", "running-kernels", "libraries", "boundaries", "ir"])
 def test_the_programs_of_a_page_run_in_turn_and_print_what_it_shows(name: str, tmp_path: Path) -> None:
     programs = _SHOWN.findall((ROOT / "docs" / f"{name}.md").read_text())
     assert programs, "a page without programs"
@@ -66,7 +73,7 @@ def test_the_programs_of_a_page_run_in_turn_and_print_what_it_shows(name: str, t
 def test_the_pictures_are_what_schedules_draw_now() -> None:
     sys.path.insert(0, str(ROOT / "docs"))
     try:
-        import make_pictures
+        make_pictures = import_module("make_pictures")
     finally:
         sys.path.remove(str(ROOT / "docs"))
     written = {path.stem: path.read_text() for path in (ROOT / "docs" / "pictures").glob("*.svg")}
