@@ -30,7 +30,7 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
 from ..plan import Candidate
-from .conv_plan import Layer, Plan, Tile, by_channels, column_tile, plans
+from .conv_plan import USUAL, Layer, Plan, Tile, by_channels, column_tile, plans
 from .gemm import gemm
 from .injective import worth_threads
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["conv2d", "conv2d_nhwc", "conv2d_NCHWc", "conv2d_nchw"]
 
+PASSES = 4
+"""Tiles of places that read a chunk of weights from which on it is worth asking for the next one beside them."""
 WHOLE_ROW = 16
 """Vectors up to which a row is copied by one statement for each."""
 
@@ -128,11 +130,13 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
     stage = s[output]
     plain = weights.ndim == 4 and layout.channels == 1 and weights is not image
     by_chunk = plain and not chosen.banded and layer.batch == 1 and not is_known(weights)  # which is packed while building
-    task, at = _store(stage, layout, layer, chosen, by_chunk, worth_threads((*axes, *s[sums].op.reduce_axis)))
+    task, at, per_chunk = _store(stage, layout, layer, chosen, by_chunk, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
     *outer, vectors, lane = s[sums].op.axis
     outer, places = outer[:len(outer) - len(places)], outer[len(outer) - len(places):]
     _tile(s[sums], outer, places, chosen.tile)
+    if not (layer.flat or layer.padded) and layer.image(layer.height or USUAL) * layer.groups > group.machine.l2 // 2:
+        s[sums].prefetch(image, s[sums].op.reduce_axis[0], 1, around=True)  # rows of many channels are more streams than are seen
     s[sums].unroll(vectors)
     s[sums].vectorize(lane)
     if layer.padded:
@@ -140,7 +144,10 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
     if layer.flat:
         _in_tiles(s, image, sums, layout, chosen.tile.columns)
     if plain:
-        _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
+        packed = _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
+        if is_known(weights) and _passes(layer, chosen) >= PASSES:
+            loops = stage.leaf_iter_vars
+            s[sums].prefetch(packed, s[sums].op.reduce_axis[0], 1, level=2, share=loops.index(at) - loops.index(per_chunk) + 1)
 
 
 def _places(stage: Stage, layout: _Layout, layer: Layer) -> list[IterVar]:
@@ -182,9 +189,9 @@ def _tile(stage: Stage, outer: list[IterVar], places: list[IterVar], tile: Tile)
 
 def _store(
     stage: Stage, layout: _Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
-) -> tuple[IterVar, IterVar]:
-    """The loops of what is stored; returns those of tasks, and of the tile of rows that is summed before it is stored. by_chunk:
-    a task is a whole chunk of channels."""
+) -> tuple[IterVar, IterVar, IterVar]:
+    """The loops of what is stored; returns those of tasks, of the tile of rows that is summed before it is stored, and of the
+    chunks of channels. by_chunk: a task is a whole chunk of channels."""
     in_group, chunk, vector, lane = _cut_channels(stage, layout, layer, chosen.tile.vectors)
     batch, rows, columns = (stage.op.axis[at] for at in (0, layout.rows, layout.columns))
     bands, tiles = list[IterVar](), list[IterVar]()
@@ -210,7 +217,8 @@ def _store(
         task = stage.fuse(batch, *in_group, chunk, *([] if by_chunk else bands))
     if threads:
         stage.parallel(task)
-    return task, (strips or tiles or [chunk if chosen.banded else task])[-1]
+    per_chunk = chunk if chosen.banded and chosen.parts < -(-layer.outputs // (chosen.tile.vectors * layer.lanes)) else task
+    return task, (strips or tiles or [chunk if chosen.banded else task])[-1], per_chunk
 
 
 def _turned(
@@ -262,9 +270,15 @@ def _in_tiles(s: Schedule, image: Tensor, sums: Tensor, layout: _Layout, size: i
         stage.parallel(stage.fuse(*axes[:2]))
 
 
-def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> None:
+def _passes(layer: Layer, chosen: Plan) -> int:
+    """How often the weights of a chunk are read, where the next chunk follows."""
+    rows = chosen.band if chosen.banded and not layer.flat else layer.height
+    return -(-rows // chosen.tile.rows) * -(-layer.width // chosen.tile.columns)
+
+
+def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> Tensor:
     """Weights (O, C, KH, KW) in blocks of as many channels as a vector has lanes, for the call: turned a square at a time, for
-    each chunk of channels, or for all before."""
+    each chunk of channels, or for all before. Returns them."""
     s, inlined = group.s, weights.op in group.heads
     each, blocks = layer.outputs, -(-layer.outputs // lanes)
     packed = s.cache_read(weights, "global", [sums])
@@ -287,6 +301,7 @@ def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int,
         stage.compute_at(*at)
     elif worth_threads(axes):
         stage.parallel(block)
+    return packed
 
 
 # Lanes along rows

@@ -15,7 +15,7 @@ from math import prod
 
 from ...codegen.machine import Machine
 
-__all__ = ["Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "plan", "plans"]
+__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "plan", "plans"]
 
 MOST_PLACES = 28
 MOST_VECTORS = 4

@@ -25,6 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...ir.expr import ProducerLoad
+from ...schedule import Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..contractions import upstream
@@ -44,6 +45,8 @@ __all__ = ["apply", "gemm"]
 
 PREFETCH = 8
 """Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
+PASSES = 4
+"""Tiles of rows that read a panel from which on it is worth asking for the next one beside them."""
 SHALLOW = 256
 """Sums up to which stores cost something beside them."""
 
@@ -78,10 +81,17 @@ def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> No
     at = sum_up(sums, reduce_axes(sums.op), stage, per_panel, per_tile, chosen)
     if panel is not None and kept:
         s[panel].parallel(s[panel].op.axis[0])
+        _ask_ahead(sums, panel, chosen)
     elif panel is not None:
         s[panel].compute_at(*at)
     elif not found.product.in_place and found.product.stride > tile.columns:
         sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
+
+
+def _ask_ahead(sums: Stage, panel: Tensor, chosen: Plan) -> None:
+    """Panels that lie in memory come while the one before is multiplied, and not all at once before its first rows are."""
+    if not chosen.depth and chosen.row_tiles >= PASSES:
+        sums.prefetch(panel, reduce_axes(sums.op)[0], 1, level=2, share=2 if chosen.panels > 1 else 3)  # or the next task's
 
 
 def _widened(group: Group, b: ProducerLoad) -> bool:

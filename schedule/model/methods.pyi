@@ -305,7 +305,7 @@ class StagePrimitives:
         Raises BadOverlap (TW0252).
         """
 
-    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1, share: int = 0) -> None:
         """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 
             for i in 64:                       for i in 64:                   # prefetch(A, i, 1)
@@ -317,7 +317,10 @@ class StagePrimitives:
         A hint, which means nothing to what is computed, and which targets other than CPUs leave out. tensor: one that the stage
         reads. axis: a loop of the stage. offset: an integer, in iterations. around: what this iteration reads when the loop that
         the stage is computed at is `offset` iterations further on. level: 1 asks the first cache; 2 the second one, for streams
-        from memory: where a row ends, for the one that follows it.
+        from memory: where a row ends, for the one that follows it. share: what the loop that many loops out reads in its
+        iteration `offset` further on, 1 being the loop at which this stage is computed: each step asks for its share of the
+        cache lines, so that these come evenly while the stage computes. It is for what is read many times in an iteration and
+        lies together in memory; nothing is asked for otherwise.
 
         Raises BadPrefetch (TW0251), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), UnknownStage
         (TW0201), NotOfHybridStages (TW0282).

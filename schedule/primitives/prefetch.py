@@ -9,6 +9,15 @@
 Of a stage that is computed at a loop, `around` asks for what the same iteration reads in a later one of that loop: a row of
 which each step asks for its part of the next row.
 
+With `share`, a stage of many steps asks for what a whole iteration of a loop further out will read, each step for its share, so
+that memory is busy all the time and not only where something is read first:
+
+    for panel in 8:                             for panel in 8:
+        for rows in 10:                             for rows in 10:
+            for k in 64:                                for k in 64:
+                C[...] += A[...] * B[panel, k]   →          prefetch(&B[panel + 1] + 64 * ((rows * 64 + k) // 10))   # bytes
+                                                            C[...] += A[...] * B[panel, k]
+
 Into the second cache (level 2) it asks as streams do, for what follows in memory: past the end of a row that is the next one.
 
 One prefetch for each cache line of a row. A hint: targets without prefetches leave it out, and what it asks for lies
@@ -23,11 +32,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import user_source
-from ...ir.analysis.regions import Span
+from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32
 from ...ir.expr import Call, Expr, IntImm, IterVar, Range, Var
-from ...ir.ops import all_of, cast, ceildiv, const, floordiv, floormod
+from ...ir.ops import all_of, cast, ceildiv, const, floordiv, floormod, maximum, minimum
 from ...ir.passes.gpu.remove_prefetches import PREFETCH
 from ...ir.pointers import READS, pointer
 from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
@@ -37,7 +46,7 @@ from ..errors import BadPrefetch
 from ..lowering.errors import PrefetchUnread
 from ..lowering.extension import Extension
 from ..lowering.nest import Nest
-from ..lowering.spans import spans_within
+from ..lowering.spans import relaxed_over, span_over, spans_within
 from ..lowering.stage_bounds import Loop
 from ..model.attributes import LoopNote
 from ..model.axes import find_leaf, outline
@@ -56,12 +65,14 @@ _LINE_BYTES = 64
 @dataclass(frozen=True)
 class _Ahead(LoopNote):
     """What iteration `offset` further on reads of a tensor; around: of the loop that the stage is computed at. level: of the
-    cache that it goes into."""
+    cache that it goes into. share: of the loop that many loops out, 1 being that at which the stage is computed, what all of its
+    iteration reads, of which each step asks for a part; 0: none of that."""
 
     tensor: Tensor
     offset: int
     around: bool = False
     level: int = 1
+    share: int = 0
 
     def __str__(self) -> str:
         return f"prefetches {self.tensor.name}"
@@ -84,7 +95,9 @@ def _prefetch(nest: Nest, loop: Loop, wanted: _Ahead) -> Stmt:
             called=user_source(), reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
             loops=outline(stage, [loop.axis]), fix="prefetch what the stage reads, when all caches are made",
         )
-    counted = _counted(nest, loop, given) if wanted.around else loop
+    if wanted.share:
+        return _share(nest, loop, wanted, tensor)
+    counted = _counted(nest, loop, given)[-1] if wanted.around else loop
     if _lives_within(nest, counted, tensor):
         raise PrefetchUnread(
             f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
@@ -151,15 +164,74 @@ def _steps(spans: Sequence[Span], shape: Sequence[Expr], size: int, nest: Nest) 
     return steps
 
 
-def _counted(nest: Nest, loop: Loop, given: Tensor) -> Loop:
-    """The loop that the stage is computed at."""
+def _share(nest: Nest, loop: Loop, wanted: _Ahead, tensor: Tensor) -> Stmt:
+    """The line that is a step's share of what a later iteration of a loop around reads: steps are counted through the loops
+    between. Nothing where what is read does not lie together, or how much it is the call decides; the last iterations, behind
+    which there is nothing, ask for their own again."""
+    analyzer, own = nest.analyzer, nest.stage_bounds
+    outer = _counted(nest, loop, wanted.tensor)
+    within = (*outer[len(outer) - wanted.share + 1:], *own.loops[:own.loops.index(loop) + 1])
+    counted = outer[max(len(outer) - wanted.share, 0)]
+    buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
+    if wanted.share > len(outer) or counted.var is None or origin is not None or _lives_within(nest, counted, tensor):
+        return Seq(())
+    step, steps = _number(within)
+    spans: list[Span | None] = []
+    for indices in zip(*nest.computation.reads[tensor], strict=True):
+        parts = [span for index in indices if (span := span_over(own, index, analyzer)) is not None]
+        whole = relaxed_over(union(parts, analyzer), outer[len(outer) - wanted.share + 1:], analyzer)
+        spans.append(whole if len(parts) == len(indices) else None)
+    begin, elements = _together(spans, buffer.shape, nest)
+    lines = -(-elements * tensor.dtype.bytes // _LINE_BYTES)
+    if not lines or not steps:
+        return Seq(())
+    ahead: dict[Var, Expr] = {counted.var: counted.var + wanted.offset}
+    places = [analyzer.simplify(nest.value(maximum(minimum(substitute(low, ahead), whole - width), const(0, whole.dtype)), {}))
+              for (low, width), whole in zip(begin, buffer.shape, strict=True)]
+    each = -(-lines // steps)
+    var = Var("line", step.dtype)
+    first = floordiv(step, steps // lines) if each == 1 else step * each
+    number = minimum(first + var if each > 1 else first, const(lines - 1, step.dtype)) * (_LINE_BYTES // tensor.dtype.bytes)
+    operands = (pointer(buffer, places, analyzer.simplify(number), READS), *((const(wanted.level),) if wanted.level > 1 else ()))
+    return _nested([(var, const(each, step.dtype))] if each > 1 else [], Evaluate(Call(PREFETCH, operands, INT32)))
+
+
+def _number(loops: Sequence[Loop]) -> tuple[Expr, int]:
+    """The number of an iteration of these loops, and how many there are; 0 where the call decides."""
+    number, count = const(0, "int32"), 1
+    for loop in loops:
+        if not isinstance(loop.extent, IntImm):
+            return number, 0
+        count *= loop.extent.value
+        number = number * loop.extent.value + (cast(loop.var, "int32") if loop.var is not None else 0)
+    return number, count if count < 1 << 31 else 0
+
+
+def _together(spans: Sequence[Span | None], shape: Sequence[Expr], nest: Nest) -> tuple[list[tuple[Expr, int]], int]:
+    """Where a box begins and how far it goes in each dimension, and its elements, which lie one behind the other in memory; 0 where
+    they do not."""
+    begin: list[tuple[Expr, int]] = []
+    elements, whole = 1, True
+    for span, extent in reversed(list(zip(spans, shape, strict=True))):
+        width = nest.analyzer.simplify(span.high - span.low + 1) if span is not None else extent
+        size = width.value if isinstance(width, IntImm) else span.width if span is not None else None
+        if size is None or not isinstance(extent, IntImm) or (not whole and size > 1):
+            return begin, 0
+        size = min(size, extent.value)
+        begin.insert(0, (span.low if span is not None else const(0, extent.dtype), size))
+        elements, whole = elements * size, whole and size == extent.value
+    return begin, elements
+
+
+def _counted(nest: Nest, loop: Loop, given: Tensor) -> Sequence[Loop]:
+    """The loops around the stage, the last of which is that at which it is computed."""
     own = nest.computation
     if own.parent is None or own.in_step:
         raise PrefetchUnread(
             f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {own.name}", declared=own.op.source,
             called=user_source(), reason=f"{own.name} is computed at no loop, of which a later iteration could be meant",
             loops=outline(own.stage, [loop.axis]), fix=f"s[{own.name}].prefetch({given.name}, {loop.axis.name}, 1)")
-    return nest.bounds.of[own.parent].loops[own.place]
+    return nest.bounds.of[own.parent].loops[:own.place + 1]
 
 
 def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
@@ -204,13 +276,17 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     tensor, axis, offset = drawer.pick(stage.op.input_tensors), drawer.pick(drawer.plain(stage)), drawer.pick([1, 2, 4, -3])
-    return f"prefetch({tensor.name}, {axis.name}, {offset}) of {stage.name}", lambda: stage.prefetch(tensor, axis, offset)
+    share = drawer.pick([0, 1, 2]) if stage.attach_type == "at" else 0
+    return (f"prefetch({tensor.name}, {axis.name}, {offset}, share={share}) of {stage.name}",
+            lambda: stage.prefetch(tensor, axis, offset, share=share))
 
 
-@primitive(StagePrimitives, "storage", named=("offset", "around", "level"), tries=_tries, draw=_draw, weight=2,
-           foreign={"tensor": TENSORS, "axis": AXIS, "offset": integer(-LARGEST, LARGEST), "around": FLAG, "level": integer(1, 2)},
+@primitive(StagePrimitives, "storage", named=("offset", "around", "level", "share"), tries=_tries, draw=_draw, weight=2,
+           foreign={"tensor": TENSORS, "axis": AXIS, "offset": integer(-LARGEST, LARGEST), "around": FLAG, "level": integer(1, 2),
+                    "share": integer(0, LARGEST)},
            lowering=_Prefetches)
-def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
+def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1,
+             share: int = 0) -> None:
     """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 
         for i in 64:                       for i in 64:                   # prefetch(A, i, 1)
@@ -222,7 +298,10 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
     A hint, which means nothing to what is computed, and which targets other than CPUs leave out. tensor: one that the stage
     reads. axis: a loop of the stage. offset: an integer, in iterations. around: what this iteration reads when the loop that
     the stage is computed at is `offset` iterations further on. level: 1 asks the first cache; 2 the second one, for streams
-    from memory: where a row ends, for the one that follows it.
+    from memory: where a row ends, for the one that follows it. share: what the loop that many loops out reads in its
+    iteration `offset` further on, 1 being the loop at which this stage is computed: each step asks for its share of the
+    cache lines, so that these come evenly while the stage computes. It is for what is read many times in an iteration and
+    lies together in memory; nothing is asked for otherwise.
 
     Raises BadPrefetch (TW0251), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), UnknownStage
     (TW0201), NotOfHybridStages (TW0282).
@@ -249,7 +328,10 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
     if isinstance(level, bool) or level not in (1, 2):
         raise bad(f"the level is {level!r}, neither 1 nor 2"[:200], f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, "
                   f"{distance}, level=2): which cache it is fetched into")
-    more = {**({"around": True} if around else {}), **({"level": 2} if level == 2 else {})}
+    if isinstance(share, bool) or not isinstance(share, int) or share < 0 or (share and around):
+        raise bad(f"the share is {share!r}, {'and around is given too' if around else 'no number of loops'}"[:200],
+                  f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, {distance}, share=1): of the loop that it is computed at")
+    more = {**({"share": share} if share else {}), **({"around": True} if around else {}), **({"level": 2} if level == 2 else {})}
     stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance, **more)
     attr = stage.attr(axis)
-    stage.iter_var_attrs[axis] = replace(attr, notes=(*attr.notes, _Ahead(tensor, distance, bool(around), level)))
+    stage.iter_var_attrs[axis] = replace(attr, notes=(*attr.notes, _Ahead(tensor, distance, bool(around), level, share)))
