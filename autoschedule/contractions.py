@@ -20,6 +20,7 @@ from ..ir.ops import const
 from ..te.factors import factors
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from ..te.tf32 import within_tf32
 from .loops import fused
 from .operations import axes_in, axes_of, contiguous, fixed_extent, loads_of, size_of, source
 
@@ -107,8 +108,8 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
 
 
 def converted(factor: Expr) -> Expr:
-    """What is converted once."""
-    return factor.value if isinstance(factor, Cast) else factor
+    """What is converted once, or rounded to TF32."""
+    return factor.value if isinstance(factor, Cast) else within_tf32(factor)
 
 
 def _place_in(load: ProducerLoad, axis: IterVar) -> int:

@@ -91,6 +91,7 @@ from .tag import tag_scope
 from .tensor import Tensor, TensorRegion, TensorSlice
 from .tensor_compute import TensorComputeOp
 from .tensor_intrin import TensorIntrin
+from .tf32 import tf32
 from .trace import trace
 from .unknown_names import unknown_name
 
@@ -111,8 +112,8 @@ __all__ = [
     "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log",
     "log10", "log1p", "log2", "max", "max_value", "min", "min_value", "mirrored", "nearbyint", "padded", "placeholder",
     "popcount", "pow", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "select", "sigmoid", "sin",
-    "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trace", "trunc", "truncdiv",
-    "truncmod", "var", "wrapped",
+    "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh", "target_has", "tf32", "thread_axis", "trace", "trunc",
+    "truncdiv", "truncmod", "var", "wrapped",
 ]
 
 _ELSEWHERE = {

@@ -20,13 +20,16 @@ from .errors import BadOperand
 __all__ = ["apart", "batch_matmul", "check_depth", "check_matrices", "matmul", "product", "result_dtype"]
 
 
-def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str | None = None) -> Tensor:
+def matmul(
+    A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str | None = None,
+    allow_tf32: bool = False,
+) -> Tensor:
     """The product of two matrices, (n, m).
 
     A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b. out_dtype: in which products are taken
     and added up; the type that te gives to a sum of the two where it is not given. Of float32, each element is within
-    (k + 1) u times the sum of |a||b| of the exact value, u = 2**-24 (Higham 2002, section 3.1), in any schedule.
-    Raises BadOperand (TW0181).
+    (k + 1) u times the sum of |a||b| of the exact value, u = 2**-24 (Higham 2002, section 3.1), in any schedule. allow_tf32:
+    factors of float32 are rounded to TF32 (te.tf32), on every target, which tensor cores multiply. Raises BadOperand (TW0181).
     """
     check_matrices("topi.matmul", A, B, 2, "topi.matmul(A, B): (n, k) times (k, m)")
     rows, depth = _sides(A, transpose_a)
@@ -37,18 +40,20 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
     k = te.reduce_axis((0, depth), name="k")
     C: Tensor = te.compute(
         (rows, columns),
-        lambda i, j: te.sum(product(A[(k, i) if transpose_a else (i, k)], right[(j, k) if transpose_b else (k, j)], kind), axis=k),
+        lambda i, j: te.sum(product(A[(k, i) if transpose_a else (i, k)], right[(j, k) if transpose_b else (k, j)], kind,
+                                    allow_tf32), axis=k),
         name="matmul", tag="matmul")
     return C
 
 
 def batch_matmul(
     x: Tensor, y: Tensor, out_dtype: str | None = None, transpose_a: bool = False, transpose_b: bool = True,
+    allow_tf32: bool = False,
 ) -> Tensor:
     """The products of two batches of matrices, (b, n, m). As in TVM, y is taken transposed unless it is said otherwise.
 
     x: (b, n, k), or (b, k, n) with transpose_a; y: (b, m, k), or (b, k, m) where transpose_b is False. A batch of one
-    matrix serves for all of the other's. out_dtype, errors and bounds as for matmul.
+    matrix serves for all of the other's. out_dtype, allow_tf32, errors and bounds as for matmul.
     """
     usage = "topi.batch_matmul(x, y): (b, n, k) and (b, m, k); with transpose_b=False (b, n, k) and (b, k, m)"
     check_matrices("topi.batch_matmul", x, y, 3, usage)
@@ -65,15 +70,17 @@ def batch_matmul(
     def element(b: Expr, i: Expr, j: Expr) -> Expr:
         left, right = (0 if one_x else b), (0 if one_y else b)
         return te.sum(product(x[(left, k, i) if transpose_a else (left, i, k)],
-                              y[(right, j, k) if transpose_b else (right, k, j)], kind), axis=k)
+                              y[(right, j, k) if transpose_b else (right, k, j)], kind, allow_tf32), axis=k)
 
     products: Tensor = te.compute((y.shape[0] if one_x else x.shape[0], rows, columns), element, name="batch_matmul",
                                   tag="batch_matmul")
     return products
 
 
-def product(a: Expr, b: Expr, dtype: Any) -> Expr:
-    """a * b in `dtype`."""
+def product(a: Expr, b: Expr, dtype: Any, allow_tf32: bool = False) -> Expr:
+    """a * b in `dtype`. allow_tf32: of both rounded to TF32 where all are float32."""
+    if allow_tf32 and a.dtype == b.dtype == dtype == "float32":
+        return te.tf32(a) * te.tf32(b)
     return (a if a.dtype == dtype else a.astype(dtype)) * (b if b.dtype == dtype else b.astype(dtype))
 
 

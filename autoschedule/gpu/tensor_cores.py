@@ -1,6 +1,6 @@
 """Products on tensor cores: tiles that are on their way to shared memory, fragments in registers, instructions of a whole warp.
 
-    C[i, j] = sum over k of A[i, k] * B[k, j]      float16 or bfloat16 added up in float32, int8 in int32
+    C[i, j] = sum over k of A[i, k] * B[k, j]      float16, bfloat16 or TF32 added up in float32, int8 in int32
 
     A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
     for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 64
@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, gcd, prod
@@ -24,6 +24,8 @@ from ... import te
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
+from ...te.factors import factors
+from ...te.tf32 import within_tf32
 from ..contractions import Contraction, contraction_of, converted, in_matrices, matrix_axes
 from ..estimate import Estimate
 from ..loops import fused
@@ -42,7 +44,11 @@ __all__ = ["BARRIER", "SUMS", "BlockTile", "elements_at_once", "is_theirs", "on_
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """By the dtype that is multiplied, that of the sums."""
+_SUMS = {**SUMS, "float32": "float32"}
+"""Those of mma.sync, which takes float32 that is rounded to TF32."""
 M, N = 16, 8
+WORD = 4
+"""Bytes of a bank of shared memory."""
 LINE = 128
 """Bytes of shared memory in different banks."""
 OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
@@ -53,6 +59,8 @@ DEPTH_BYTES = 128
 """Of a row of terms in shared memory: what 8 threads store at once then lies in one row, and meets no bank twice."""
 OTHER_REGISTERS = 48
 """Of a thread, beside its results and its fragments."""
+ROUNDED = 2
+"""Instructions that round a register to TF32."""
 BARRIER = 40
 """Cycles of a wait, and of the barrier behind it."""
 
@@ -102,7 +110,7 @@ class Tile:
 def on_tensor_cores(group: Group) -> list[Candidate]:
     """The ways to compute a group's product on tensor cores, the quickest first; none where its dtypes are not theirs."""
     found = contraction_of(group.anchor, converted)
-    if found is None or group.parts or not is_theirs(group, found):
+    if found is None or group.parts or not is_theirs(group, found, _SUMS):
         return []
     gpu, size = gpu_of(group.target), found.a.dtype.bytes
     ways = sorted(((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds)
@@ -122,10 +130,13 @@ def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
     return gcd(lanes_of(load.dtype), found.neighbours(load)) if load.dtype.bytes > 1 or found.is_along(load) else 1
 
 
-def is_theirs(group: Group, found: Contraction) -> bool:
-    """Whether both factors are elements of one dtype, each converted to that of the sums."""
+def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) -> bool:
+    """Whether both factors are elements of one dtype, each converted to that of the sums, or rounded to TF32 where it is the same.
+    sums: by the dtypes that an instruction takes, those of its sums."""
     dtype = str(found.a.dtype)
-    return str(found.b.dtype) == dtype and SUMS.get(dtype) == str(group.anchor.output(0).dtype)
+    if str(found.b.dtype) != dtype or sums.get(dtype) != str(group.anchor.output(0).dtype):
+        return False
+    return dtype != sums[dtype] or all(within_tf32(factor) is not factor for factor in factors(group.s[group.anchor].op) or ())
 
 
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
@@ -148,8 +159,13 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
 def _shared_bytes(tile: Tile, size: int) -> int:
     """Of the tiles in all stages of the pipeline, and of the result on its way out; either way of a side to lie."""
     longest = max((tile.depth * size + VECTOR) * (tile.rows + tile.columns),
-                  tile.depth * ((tile.rows + tile.columns) * size + 2 * VECTOR))
+                  tile.depth * ((tile.rows + tile.columns) * size + 2 * _pad_bytes(size)))
     return tile.stages * longest + tile.rows * (tile.columns + 8) * 4
+
+
+def _pad_bytes(size: int) -> int:
+    """After each row of elements that are read down their columns, at most: 4 rows of 8 words then meet no bank twice."""
+    return VECTOR if size < WORD else 24 * WORD
 
 
 def _grid(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Grid:
@@ -172,7 +188,9 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     math = tile.rows * tile.columns * tile.depth / (gpu.tensor * 2 / size)
     loaded = warps * (tile.own[0] + tile.own[1]) * tile.depth * size / gpu.shared_rate
     copied = (tile.rows + tile.columns) * tile.depth * size / VECTOR / WARP
-    begun = (warps * steps * (tile.own[0] // M * (tile.own[1] // N) + tile.own[0] // M + tile.own[1] // N) + 4 * copied) / 4
+    tiles = tile.own[0] // M, tile.own[1] // N
+    rounded = ROUNDED * (4 * tiles[0] + 2 * tiles[1]) if size == WORD else 0
+    begun = (warps * steps * (prod(tiles) + sum(tiles) + rounded) + 4 * copied) / 4
     name, busy = max(("tensor throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1])
     resident = min(at_once, waves)
     covered = resident * busy * (tile.stages - 1)
@@ -198,7 +216,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     fragments = [s[s.cache_read(each, scope, [sums])] for each, scope in (
         (a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))]
     inners = _in_blocks(s[made], tile) if tile.splits > 1 else _staged(s[whole], stored_by_blocks(group, found, tile, tile.band))
-    warp = _by_warps(s[made], inners, tile, SUMS[dtype], "global" if tile.splits > 1 else "shared")
+    warp = _by_warps(s[made], inners, tile, _SUMS[dtype], "global" if tile.splits > 1 else "shared")
     outer, inner = _summed(sums, (s[made], warp), tile, size, layouts, dtype)
     for stage, layout, load in zip(fragments, layouts, ("cuda.mma_load_a", "cuda.mma_load_b"), strict=True):
         sizes = {"m": M, "n": N, "k": 32 // size}
@@ -268,8 +286,8 @@ def _summed(
     sums.reorder(*sums.op.axis[:-2], outer, some, i, j, term)
     sums.unroll(some)
     shape = M, N, 32 // size
-    intrinsic = ("cuda.mma_m16n8k32", layouts[1], *shape, layouts[0]) if size == 1 else (
-        "cuda.mma_m16n8k16", layouts[1], *shape, dtype, layouts[0])
+    intrinsic = ("cuda.mma_m16n8k16", layouts[1], *shape, dtype, layouts[0]) if size == 2 else (
+        f"cuda.mma_m16n8k{shape[2]}", layouts[1], *shape, layouts[0])
     _tiled(sums, (M, N), intrinsic)
     return outer, some
 
@@ -290,10 +308,11 @@ def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int)
     stage.compute_at(*at)
     dtype, (row, column) = stage.op.output(0).dtype, stage.op.axis[-2:]
     lanes = lanes_of(dtype)
-    stage.storage_align(row, 2 * lanes, lanes)
+    down = dtype.bytes == WORD and column.name != "k"  # read down its columns, 4 rows of 8 words at once
+    stage.storage_align(row, *((32, 8) if down else (2 * lanes, lanes)))
     whole = column.name == "k" or (tile.rows if column.name == "i" else tile.columns) * dtype.bytes >= LINE
     outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
-    shared_by_all(stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (8, 1))
+    shared_by_all(stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (4, 2) if down else (8, 1))
     stage.pipeline(tile.stages)
 
 

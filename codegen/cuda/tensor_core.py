@@ -1,5 +1,5 @@
-"""Device functions of tensor cores: mma.sync on 16-bit floats (m16n8k16) and 8-bit integers (m16n8k32), its fragments,
-and dp4a.
+"""Device functions of tensor cores: mma.sync on 16-bit floats (m16n8k16), 8-bit integers (m16n8k32) and TF32 (m16n8k8), its
+fragments, and dp4a.
 
 Which lane holds which elements is as the PTX ISA draws it (sections "Matrix Fragments for mma"): of its group (lane / 4) and its
 place in it (lane % 4), the group is a row of A and C and a column of B. A register of 32 bits holds neighbours along k, so that
@@ -15,14 +15,16 @@ __all__ = ["TENSOR_CORE_ROWS"]
 def _mma(kind: str, shape: str, c: str, a: str, operation: str, exact: str) -> str:
     """The device function of one product. operation: of the PTX instruction; exact: the type that the emulator adds up in."""
     sums = {"float": "f", "int": "r"}[c]
+    taken = "tw_tf32_register" if kind == "tf32" else "tw_register"
+    left, right = (", ".join(f'"r"({taken}({side}, {at}))' for at in range(count)) for side, count in (("a", 4), ("b", 2)))
     return f"""
 static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {a} *a, const {a} *b) {{
 #ifdef __CUDACC__
   asm volatile("mma.sync.aligned.{shape}.row.col.{operation} {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, "
                "{{%0, %1, %2, %3}};"
                : "+{sums}"(c[0]), "+{sums}"(c[1]), "+{sums}"(c[2]), "+{sums}"(c[3])
-               : "r"(tw_register(a, 0)), "r"(tw_register(a, 1)), "r"(tw_register(a, 2)), "r"(tw_register(a, 3)),
-                 "r"(tw_register(b, 0)), "r"(tw_register(b, 1)));
+               : {left},
+                 {right});
 #else
   tw_mma_emulated<{exact}>(c, a, b);
 #endif
@@ -38,10 +40,26 @@ template <class T>
 static __device__ __forceinline__ unsigned int tw_register(const T *fragment, int place) {
   return reinterpret_cast<const unsigned int *>(fragment)[place];
 }""",
+    "tw_tf32": """
+// Rounded to 10 bits of mantissa, halves away from zero.
+static __device__ __forceinline__ float tw_tf32(float value) {
+#ifdef __CUDACC__
+  unsigned int bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return tw_float_of(bits);
+#else
+  return value == value ? tw_float_of((tw_bits_of(value) + 0x1000u) & 0xffffe000u) : value;
+#endif
+}""",
+    "tw_tf32_register": """
+static __device__ __forceinline__ unsigned int tw_tf32_register(const float *fragment, int place) {
+  return tw_bits_of(tw_tf32(fragment[place]));
+}""",
     "tw_value_of": """
 static __device__ __forceinline__ double tw_value_of(tw_half value) { return (double)tw_from_half(value); }
 static __device__ __forceinline__ double tw_value_of(tw_bfloat16 value) { return (double)tw_from_bfloat16(value); }
-static __device__ __forceinline__ int tw_value_of(signed char value) { return (int)value; }""",
+static __device__ __forceinline__ int tw_value_of(signed char value) { return (int)value; }
+static __device__ __forceinline__ double tw_value_of(float value) { return (double)tw_tf32(value); }""",
     "tw_mma_emulated": """
 // c += a b of the emulator, which rounds once; a tensor core's sums of floats differ from that in their last bits.
 template <class Sum, class C, class T>
@@ -158,6 +176,7 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
     "tw_mma_float16": _mma("float16", "m16n8k16", "float", "tw_half", "f32.f16.f16.f32", "double"),
     "tw_mma_bfloat16": _mma("bfloat16", "m16n8k16", "float", "tw_bfloat16", "f32.bf16.bf16.f32", "double"),
     "tw_mma_int8": _mma("int8", "m16n8k32", "int", "signed char", "s32.s8.s8.s32", "int"),
+    "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", "float", "f32.tf32.tf32.f32", "double"),
     "tw_mma_store": """
 // pairs: the tile and the stride are of whole pairs of elements.
 template <class C>

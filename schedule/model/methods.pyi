@@ -480,11 +480,11 @@ class SchedulePrimitives:
                   A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
                                                     C[a, b, j] = C.matrix[a * 7 + b, j]
 
-        tensor: a sum over products of two elements, each of them converted or not, with axes of known extents and loops that are
-        not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other is; its other axes
-        stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples of these. turned:
-        whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of the reduce axes.
-        Returns the matrices: of rows, of columns, of the result.
+        tensor: a sum over products of two elements, each of them converted, rounded to TF32 or neither, with axes of known extents
+        and loops that are not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other
+        is; its other axes stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples
+        of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of
+        the reduce axes. Returns the matrices: of rows, of columns, of the result.
 
         Raises BadMatrix (TW0231), UnknownStage (TW0201).
         """

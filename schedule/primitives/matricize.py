@@ -18,6 +18,7 @@ from ...te.factors import factors
 from ...te.operation import ComputeOp
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
+from ...te.tf32 import within_tf32
 from ..errors import BadMatrix
 from ..model.axes import outline
 from ..model.foreign import AXES, FLAGS, SIZES, TENSORS
@@ -78,11 +79,11 @@ def matricize(
               A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
                                                 C[a, b, j] = C.matrix[a * 7 + b, j]
 
-    tensor: a sum over products of two elements, each of them converted or not, with axes of known extents and loops that are
-    not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other is; its other axes
-    stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples of these. turned:
-    whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of the reduce axes.
-    Returns the matrices: of rows, of columns, of the result.
+    tensor: a sum over products of two elements, each of them converted, rounded to TF32 or neither, with axes of known extents
+    and loops that are not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other
+    is; its other axes stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples
+    of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of
+    the reduce axes. Returns the matrices: of rows, of columns, of the result.
 
     Raises BadMatrix (TW0231), UnknownStage (TW0201).
     """
@@ -116,12 +117,13 @@ def _bad(stage: Stage, reason: str, fix: str, *axes: IterVar) -> BadMatrix:
 
 
 def _loads(op: ComputeOp) -> tuple[ProducerLoad, ProducerLoad] | None:
-    """What the two factors of a sum read, if each is an element, converted or not."""
+    """What the two factors of a sum read, if each is an element, converted or not, or rounded to TF32."""
     found: list[ProducerLoad] = []
     for factor in factors(op) or ():
         value = factor
         while isinstance(value, Cast):
             value = value.value
+        value = within_tf32(value)
         if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
             found.append(value)
     return (found[0], found[1]) if len(found) == 2 else None

@@ -3,6 +3,7 @@
 
     cuda.mma_m16n8k16   float16 or bfloat16, added up in float32
     cuda.mma_m16n8k32   int8, added up in int32
+    cuda.mma_m16n8k8    float32 rounded to TF32, added up in float32
 
     AF = s.cache_read(A_shared, "mma_a", [C])       s[AF].tensorize(i, te.intrinsics.get("cuda.mma_load_a"))
     CF = s.cache_write(C, "mma_c")                  s[CF].tensorize(i, te.intrinsics.get("cuda.mma_m16n8k16"))
@@ -34,6 +35,7 @@ from .registry import shipped
 from .tiles import (
     SUMS,
     are_aligned,
+    as_factor,
     at_layout,
     element_copy,
     known_dtype,
@@ -45,16 +47,20 @@ from .tiles import (
     tile_pointer,
 )
 
-__all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
+__all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k8", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
 
 _FEATURE = "mma_m16n8k16"
+_SUMS = {**SUMS, "float32": "float32"}
+_KINDS = {"float32": "tf32"}
+"""What an instruction takes elements of a dtype as."""
 
 
 @shipped("cuda.mma_load_a")
 def mma_load_a(scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16") -> TensorIntrin:
     """Copies 16 by k elements [m, k] to the scope "mma_a"; with the layout "km" k by 16 [k, m] to the scope "mma_at". k: 16 of
-    float16 and bfloat16, 32 of int8. scope: where they lie, "shared" (by ldmatrix where rows are aligned to 16 bytes) or "global",
-    which takes any. rows, columns: multiples of the tile's, which 0 stands for. Raises BadTensorIntrin (TW0132) for others."""
+    float16 and bfloat16, 32 of int8, 8 of float32. scope: where they lie, "shared" (by ldmatrix where rows are aligned to 16 bytes)
+    or "global", which takes any. rows, columns: multiples of the tile's, which 0 stands for. Raises BadTensorIntrin (TW0132) for
+    others."""
     return _load(_scope("a", layout), scope, (rows, columns), dtype)
 
 
@@ -82,6 +88,13 @@ def mma_m16n8k32(layout: str = "nk", m: int = 16, n: int = 8, k: int = 32, a_lay
     return _product(layout, a_layout, (m, n, k), "int8")
 
 
+@shipped("cuda.mma_m16n8k8")
+def mma_m16n8k8(layout: str = "kn", m: int = 16, n: int = 8, k: int = 8, a_layout: str = "mk") -> TensorIntrin:
+    """As cuda.mma_m16n8k16, for `te.sum(te.tf32(A[i, k]) * te.tf32(B[k, j]), axis=k)` over 8 k of float32, which are rounded in
+    registers. Neighbours along k come by ldmatrix, others one by one. Raises BadTensorIntrin (TW0132) for others."""
+    return _product(layout, a_layout, (m, n, k), "float32")
+
+
 @shipped("cuda.mma_store")
 def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: str = "") -> TensorIntrin:
     """Copies 16 by 8 elements [m, n], float32 or int32, from the scope "mma_c" to any memory, or to the scope that is said: to
@@ -93,7 +106,7 @@ def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: s
 
 def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: str) -> TensorIntrin:
     """c += a b of some instructions."""
-    sums, scopes = SUMS[dtype], (_scope("a", a_layout), _scope("b", layout))
+    sums, scopes = _SUMS[dtype], (_scope("a", a_layout), _scope("b", layout))
     m, n, depth = extents
     shapes = [at_layout(each, *extents) for each in (a_layout, layout)]
     tiles = [_whole(shape, scope, dtype) for shape, scope in zip(shapes, scopes, strict=True)]
@@ -104,7 +117,7 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: s
 
     def element(i: Var, j: Var) -> Expr:
         left, right = a[at_layout(a_layout, i, j, k_axis)], b[at_layout(layout, i, j, k_axis)]
-        return reduce_sum(left.astype(sums) * right.astype(sums), axis=k_axis)
+        return reduce_sum(as_factor(left, sums) * as_factor(right, sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
     binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
@@ -116,7 +129,7 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: s
             on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
-            calls = [(f"tw_mma_{dtype}", tile_pointer(outs[0], (i, j), READS | WRITES),
+            calls = [(f"tw_mma_{_KINDS.get(dtype, dtype)}", tile_pointer(outs[0], (i, j), READS | WRITES),
                       tile_pointer(ins[0], at_layout(a_layout, i, j, k), READS),
                       tile_pointer(ins[1], at_layout(layout, i, j, k), READS)) for i, j, k in tile_places(extents, each)]
             on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
@@ -146,7 +159,7 @@ def _whole(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
 
 
 def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> TensorIntrin:
-    tile, each = fragment_tile(fragment, DType(known_dtype(dtype, *SUMS))), 16 // DType(dtype).bytes
+    tile, each = fragment_tile(fragment, DType(known_dtype(dtype, *_SUMS))), 16 // DType(dtype).bytes
     shape = (asked[0] or tile[0], asked[1] or tile[1])
     _whole(shape, fragment, dtype)
     source = placeholder(shape, dtype, "source")

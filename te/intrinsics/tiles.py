@@ -20,9 +20,10 @@ from ..errors import BadTensorIntrin
 from ..extern_calls import call_extern, target_has
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..tensor_intrin import TensorIntrin
+from ..tf32 import tf32
 
-__all__ = ["SUMS", "are_aligned", "at_layout", "element_copy", "known_dtype", "on_tensor_core", "program", "sums_store",
-           "term_added", "tile_places", "tile_pointer"]
+__all__ = ["SUMS", "are_aligned", "as_factor", "at_layout", "element_copy", "known_dtype", "on_tensor_core", "program",
+           "sums_store", "term_added", "tile_places", "tile_pointer"]
 
 T = TypeVar("T")
 
@@ -94,11 +95,16 @@ def element_copy(to: Buffer, source: Buffer) -> Callable[[Var, Var], Stmt]:
     return lambda i, j: to.vstore([i, j], source.vload([i, j]))
 
 
+def as_factor(value: Expr, sums: str) -> Expr:
+    """What is multiplied: an element converted to the dtype of the sums, or rounded to TF32 where it has that one."""
+    return tf32(value) if value.dtype == sums == "float32" else cast(value, sums)
+
+
 def term_added(ins: Sequence[Buffer], out: Buffer, layouts: Sequence[str], sums: str) -> Callable[[Var, Var, Var], Stmt]:
     """What adds the product of one i, j and k to a sum of this dtype. layouts: of both factors."""
     def added(i: Var, j: Var, k: Var) -> Stmt:
         left, right = (each.vload([*at_layout(layout, i, j, k)]) for each, layout in zip(ins, layouts, strict=True))
-        return out.vstore([i, j], out.vload([i, j]) + cast(left, sums) * cast(right, sums))
+        return out.vstore([i, j], out.vload([i, j]) + as_factor(left, sums) * as_factor(right, sums))
 
     return added
 

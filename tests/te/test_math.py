@@ -227,6 +227,18 @@ def _nodes(expr):
     return list(post_order(expr))
 
 
+@pytest.mark.parametrize("target", ["llvm", "c", "interpret", "cuda -emulate"])
+def test_tf32_rounds_to_ten_bits_halves_away_from_zero(target: str):
+    a = te.placeholder((9,), name="a")
+    b = te.tf32(a)
+    given = np.array([1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 2**-11, 1 + 2**-10, -0.0, np.inf, 3.4028e38, np.nan, 1e-42], "float32")
+    given[7:8].view("uint32")[0] = 0x7f800001  # a NaN whose payload TF32 has not
+    expected = np.array([1 + 2**-10, 1, -1 - 2**-10, 1 + 2**-10, -0.0, np.inf, np.inf, np.nan, 0], "float32")
+    tw.build([a, b], target=target)(given, found := np.full(9, 77, "float32"))
+    np.testing.assert_array_equal(found, expected)
+    assert np.signbit(found[4]) and te.tf32(te.placeholder((2,), "float16")).dtype == "float32"
+
+
 def test_bits():
     x, p = var("uint8"), var("bool")
     assert [te.popcount(x).dtype, te.clz(x).dtype, (x >> 2).dtype, (~x).dtype, (x ^ var("int32")).dtype,

@@ -34,10 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["dense", "packed_dense", "prepack_dense"]
 
 
-def dense(x: Tensor, w: Tensor, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:
+def dense(
+    x: Tensor, w: Tensor, bias: Tensor | None = None, out_dtype: str | None = None, allow_tf32: bool = False,
+) -> Tensor:
     """x times the transpose of w, plus bias: (n, out).
 
-    x: (n, k); w: (out, k); bias: (out,), or None. out_dtype and error bounds as for topi.matmul. Raises BadOperand (TW0181).
+    x: (n, k); w: (out, k); bias: (out,), or None. out_dtype, allow_tf32 and error bounds as for topi.matmul.
+    Raises BadOperand (TW0181).
     """
     usage = "topi.nn.dense(x, w, bias): (n, k), (out, k) and (out,)"
     check_matrices("topi.nn.dense", x, w, 2, usage)
@@ -45,7 +48,7 @@ def dense(x: Tensor, w: Tensor, bias: Tensor | None = None, out_dtype: str | Non
     kind = result_dtype(x, w, out_dtype)
     w = apart(x, w)
     k = te.reduce_axis((0, x.shape[1]), name="k")
-    y: Tensor = te.compute((x.shape[0], w.shape[0]), lambda i, j: te.sum(product(x[i, k], w[j, k], kind), axis=k),
+    y: Tensor = te.compute((x.shape[0], w.shape[0]), lambda i, j: te.sum(product(x[i, k], w[j, k], kind, allow_tf32), axis=k),
                            name="dense", tag="dense")
     return _biased(y, bias, usage)
 

@@ -11,12 +11,14 @@ import gpu_choices
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 from tilewright.autoschedule.plan import Candidate
 from tilewright.autoschedule.scheduler import schedule
 from tilewright.codegen.gpus import GPUS
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+MULTIPLIED = (*SUMS, "float32")
+"""float32: rounded to TF32."""
 KINDS = {"tensor cores": "cuda -emulate", "warpgroups": "cuda -emulate -arch=sm_90a"}
 """What ways are called, and where they are tried."""
 
@@ -33,6 +35,8 @@ def product(
     def term(*at: Any) -> Any:
         *first, i, j = at
         left, right = A[(*first, *((k, i) if turned[0] else (i, k)))], B[(*first, *((j, k) if turned[1] else (k, j)))]
+        if dtype == "float32":
+            return te.sum(te.tf32(left) * te.tf32(right), axis=k)
         return te.sum(left.astype(SUMS[dtype]) * right.astype(SUMS[dtype]), axis=k)
 
     return te.compute((*outer, rows, columns), term, name="C")
@@ -66,7 +70,7 @@ def some_tensor_way(rng: np.random.Generator, kind: str = "tensor cores") -> Cal
 def test_drawn_products_are_right_in_every_way_that_there_is(at: int) -> None:
     rng = drawn.rng("tensor cores", at)
     rows, columns = (int(rng.choice([9, 16, 31, 33, 64, 67, 130])) for _ in range(2))
-    terms, dtype = int(rng.choice([9, 16, 32, 63, 65, 128, 200])), str(rng.choice(list(SUMS)))
+    terms, dtype = int(rng.choice([9, 16, 32, 63, 65, 128, 200])), str(rng.choice(MULTIPLIED))
     turned = bool(rng.integers(2)), bool(rng.integers(2))
     output = product(rows, columns, terms, dtype, turned, int(rng.choice([0, 0, 2])))
     kind, target = list(KINDS.items())[at % 2]
@@ -90,7 +94,7 @@ def test_sums_of_integers_are_exact_and_those_of_floats_are_not_taken_where_exac
 
 
 @pytest.mark.parametrize(("dtype", "arch"), drawn.part(
-    [(dtype, arch) for dtype in SUMS for arch in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")], 1))
+    [(dtype, arch) for dtype in MULTIPLIED for arch in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")], 1))
 def test_machine_code_has_the_instructions_and_nothing_else_that_costs(dtype: str, arch: str) -> None:
     output = product(1024, 1024, 1024, dtype, (False, dtype == "int8"))
     s = tw.autoschedule.schedule([output], f"cuda -arch={arch}")
@@ -98,6 +102,7 @@ def test_machine_code_has_the_instructions_and_nothing_else_that_costs(dtype: st
     code = kernel.source("sass")
     instruction = "IMMA" if dtype == "int8" else "HMMA"
     assert len(re.findall(rf"\b{instruction}\.", code)) >= 32 and "LDSM" in code
+    assert kernel.kernels[0].spilled_bytes == 0
     assert len(re.findall(r"LDGSTS\S*\.128", code)) >= 8, "16 bytes at once, past the registers"
     assert not re.search(r"\b(LDL|STL|LDG|F2F|HADD|I2F|F2I)\b", code), "no spills, no loads by registers, no conversions"
     assert kernel.kernels[0].dynamic_shared_bytes <= GPUS[arch].block_shared
@@ -112,6 +117,24 @@ def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: st
     launch, code = kernel.kernels[0], kernel.source("sass")
     assert launch.instructions["IGMMA" if dtype == "int8" else "HGMMA"] >= 4 and launch.instructions["LDGSTS.128"] >= 4
     assert not re.search(r"\b(LDL|STL|LDG|LDSM|F2F|HADD|I2F|F2I)\b", code) and launch.spilled_bytes == 0
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, True)])
+def test_tf32_meets_no_bank_twice_either_way_that_it_lies(turned: tuple[bool, bool]) -> None:
+    output = product(128, 128, 64, "float32", turned)
+    s = schedule([output], "cuda -emulate")
+    assert s.plan[0].description.startswith("tensor cores") and not s.is_exact
+    kernel = tw.build(s, [*gpu_choices.inputs_of(output), output], target="cuda -emulate")
+    shapes = [[int(extent) for extent in tensor.shape] for tensor in (*gpu_choices.inputs_of(output), output)]
+    kernel(*(np.zeros(shape, "float32") for shape in shapes))
+    assert kernel.kernels[0].bank_conflicts == 0 and kernel.kernels[0].uncoalesced == 0
+
+
+def test_products_of_float32_that_nobody_rounds_keep_their_bits() -> None:
+    a, b = te.placeholder((256, 256), name="a"), te.placeholder((256, 256), name="b")
+    for allowed in (False, True):
+        decision = tw.autoschedule.schedule([topi.matmul(a, b, allow_tf32=allowed)], "cuda -arch=sm_80").plan[0]
+        assert decision.description.startswith("tensor cores") == allowed
 
 
 def test_rows_in_shared_memory_meet_no_bank_twice() -> None:
