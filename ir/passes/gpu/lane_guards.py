@@ -4,15 +4,21 @@
         if block * 64 + thread * 4 + v < 1000:  B[..] = ..  →       if block * 64 + thread * 4 < 1000:  B[..] = ..
 
 Where what is left up to the limit is a multiple of the lanes, a vector lies within it or beyond it, so that it is one access of
-memory or none. It stands before loops become vectors.
+memory or none. Of choices within choices that have the same constant otherwise, a condition that those within imply is dropped
+first: it may differ from lane to lane where theirs do not.
+
+    (A[y, x - 4] if 4 <= x < 60 else 0) if 3 <= x < 61 else 0       →       A[y, x - 4] if 4 <= x < 60 else 0
+
+It stands before loops become vectors.
 """
 
 from __future__ import annotations
 
 from ...arith.analyzer import Analyzer
-from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
-from ...ops import const
+from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Node, Range, Var
+from ...ops import all_of, conjuncts, const
 from ...stmt import For, Function, LoopKind
+from ...structural import structural_key
 from ...visit import rewrite, substitute, walk
 from ..common.simplify import analyzer_for
 
@@ -31,9 +37,33 @@ def share_lane_guards(function: Function, whole: Function) -> Function:
             return None
         lane, lanes = node.var, node.extent.value
         begins = isinstance(node.begin, IntImm) and node.begin.value == 0
-        return rewrite(node, lambda inner: _shared(inner, lane, lanes, analyzer)) if begins else None
+        if not begins:
+            return None
+        plain = rewrite(node, lambda inner: _merged(inner, analyzer))
+        return rewrite(plain, lambda inner: _shared(inner, lane, lanes, analyzer))
 
     return function.with_body(rewrite(function.body, loops))
+
+
+def _merged(node: Node, analyzer: Analyzer) -> Expr | None:
+    """A choice within choices as one, of conditions that the others do not imply."""
+    if not isinstance(node, IfThenElse) or not isinstance(node.false_value, (IntImm, FloatImm)):
+        return None
+    conditions: list[Expr] = []
+    value: Expr = node
+    while isinstance(value, IfThenElse) and structural_key(value.false_value) == structural_key(node.false_value):
+        conditions += conjuncts(value.condition)
+        value = value.true_value
+    read = (each for condition in conditions for each in walk(condition) if isinstance(each, (BufferLoad, Call)))
+    if value is node.true_value or any(True for _ in read):
+        return None
+    kept = list(dict.fromkeys(conditions))
+    for condition in list(kept):
+        others = [each for each in kept if each is not condition]
+        with analyzer.constraint(all_of(*others)):
+            if analyzer.can_prove(condition):
+                kept = others
+    return IfThenElse(all_of(*kept), value, node.false_value)
 
 
 def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | None:

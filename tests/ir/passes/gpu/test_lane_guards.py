@@ -40,3 +40,30 @@ def test_a_limit_within_a_vector_stays_each_lanes_own(condition: str) -> None:
 def test_sums_that_wrap_within_a_vector_stay_each_lanes_own(condition: str) -> None:
     """254 + 2 is 0 in 8 bits: the first two lanes of t = 0 are above the limit, the others are not."""
     assert "v" in guard_of(condition)
+
+
+@pytest.mark.parametrize(("outer", "inner", "dropped"), [
+    ("t * 4 + v >= 3", "t * 4 + v >= 4", True), ("t * 4 + v < 29", "t * 4 + v < 28", True),
+    ("t * 4 + v >= 5", "t * 4 + v >= 4", True), ("t < 6", "t * 4 + v >= 4", False),
+])
+def test_choices_within_choices_are_one_without_what_the_others_imply(outer: str, inner: str, dropped: bool) -> None:
+    function = parse(f'''
+@attrs(stage="loops")
+def f(A: float32[64], B: out float32[64]):
+    for t in 8:
+        for v in vectorized(4):
+            B[t * 4 + v] = if_then_else({outer}, if_then_else({inner}, A[t * 4 + v], 0.0), 0.0)
+''')
+    text = str(share_lane_guards(function, function))
+    assert text.count("if_then_else") == 1 and text.count(" and ") == (0 if dropped else 1)
+
+
+def test_choices_with_other_values_otherwise_stay() -> None:
+    function = parse("""
+@attrs(stage="loops")
+def f(A: float32[64], B: out float32[64]):
+    for t in 8:
+        for v in vectorized(4):
+            B[t * 4 + v] = if_then_else(t * 4 + v >= 3, if_then_else(t * 4 + v >= 4, A[t * 4 + v], 1.0), 0.0)
+""")
+    assert str(share_lane_guards(function, function)).count("if_then_else") == 2
