@@ -3,6 +3,7 @@
     products    sums of products with rows and columns: tiles in shared memory and in registers
     rows        softmax, norms: a block a row
     sums        other reductions: threads share a sum where there are few sums
+    windows     what is read around each result: tiles in shared memory
     injective   all else: 16 bytes a thread, tiles in shared memory for what is read across
 
 A scan is one kernel: threads share the elements of each step, those of many blocks where no step mixes columns, else of one. Where
@@ -26,6 +27,7 @@ from .products import product
 from .rows import rows
 from .sums import sums
 from .threads import THREADS, WARP
+from .windows import windows
 
 if TYPE_CHECKING:
     from ...schedule import Schedule
@@ -41,24 +43,30 @@ def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
     if not anchor.values:
         return on_gpu
-    return RULES.get(tag, injective if anchor.reduction is None else reduction)
+    return RULES.get(tag, elementwise if anchor.reduction is None else reduction)
 
 
 def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     """The rule of an operation whose sums, if it has any, must not be reordered."""
-    return on_gpu if not anchor.values else injective if anchor.reduction is None else reduction_in_order
+    return on_gpu if not anchor.values else elementwise if anchor.reduction is None else reduction_in_order
 
 
 def reduction(group: Group) -> None:
     """The rule of reductions."""
-    if not product(group):
+    if not product(group) and not windows(group):
         sums(group)
 
 
 def reduction_in_order(group: Group) -> None:
     """The rule of reductions whose sums take up their terms in their order."""
-    if not product(group, in_order=True):
+    if not product(group, in_order=True) and not windows(group):
         element_a_thread(group)
+
+
+def elementwise(group: Group) -> None:
+    """The rule of operations without a reduction."""
+    if not windows(group):
+        injective(group)
 
 
 def share_scan(s: Schedule, scan: Operation, between: Iterable[Operation]) -> None:
@@ -94,7 +102,7 @@ def _columns(scan: Operation, steps: Sequence[Operation], apart: bool) -> tuple[
 
 
 BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
-    (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"), (sums, "any reduction"),
-    (injective, "operations without a reduction"), (element_a_thread, "sums in their order, sizes that the call decides"),
-    (on_gpu, "hybrid scripts"), (share_scan, "scans"))
+    (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"),
+    (windows, "what is read around each result"), (sums, "any reduction"), (injective, "operations without a reduction"),
+    (element_a_thread, "sums in their order, sizes that the call decides"), (on_gpu, "hybrid scripts"), (share_scan, "scans"))
 """All rules, and what they are for."""
