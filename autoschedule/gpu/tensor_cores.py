@@ -157,10 +157,10 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
 
 
 def _shared_bytes(tile: Tile, size: int) -> int:
-    """Of the tiles in all stages of the pipeline, and of the result on its way out; either way of a side to lie."""
+    """Of the tiles in all stages of the pipeline, or of the result on its way out, in their place; either way of a side to lie."""
     longest = max((tile.depth * size + VECTOR) * (tile.rows + tile.columns),
                   tile.depth * ((tile.rows + tile.columns) * size + 2 * _pad_bytes(size)))
-    return tile.stages * longest + tile.rows * (tile.columns + 8) * 4
+    return max(tile.stages * longest, tile.rows * (tile.columns + 8) * 4)
 
 
 def _pad_bytes(size: int) -> int:

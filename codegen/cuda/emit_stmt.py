@@ -15,6 +15,7 @@ from ...ir.copies import ASYNCHRONOUS
 from ...ir.expr import Broadcast, BufferLoad, Expr, FloatImm, IfThenElse, IntImm, Let, Ramp, Range, Var
 from ...ir.passes.common.simplify import analyzer_for
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
+from ...ir.passes.gpu.overlay import shared_places
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key
 from ...ir.visit import children, post_order, walk
@@ -121,26 +122,26 @@ class _Emitter(StmtEmitter):
         buffers = [node.buffer for node in walk(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
         self.shared_granule = min((buffer.dtype.bytes for buffer in buffers), default=16)
         sizes = [self._count(buffer) * buffer.dtype.bytes for buffer in buffers]
-        places: list[int] = []
-        total = 0
-        for buffer, size in zip(buffers, sizes, strict=True):
-            total += -total % max(buffer.alignment, 16)
-            places.append(total)
-            total += -(-size // 16) * 16
+        places, total = shared_places(self.function)
+        overlaid = total < sum(-(-max(size, 1) // 16) * 16 for size in sizes)
         if total > self.shared_limit:
             raise TooMuchShared(
                 f"cannot build {self.function.name}: it needs {total} bytes of shared memory",
                 reason=", ".join(f"{b.name}: {size}" for b, size in zip(buffers, sizes, strict=True)),
                 allowed=f"at most {self.shared_limit} bytes a block on this architecture",
                 fix="fetch smaller tiles: split the loops that the shared stages are computed at")
-        dynamic = "tw_dynamic_panels" if any(buffer.alignment > 16 for buffer in buffers) else "tw_dynamic_shared"
-        for buffer, place in zip(buffers, places, strict=True):
+        memory = "tw_dynamic_panels" if any(buffer.alignment > 16 for buffer in buffers) else "tw_dynamic_shared"
+        if overlaid and total <= STATIC_SHARED_LIMIT:
+            align = max(16, *(buffer.alignment for buffer in buffers))
+            memory = self.fresh("shared")
+            self.line(f"__shared__ __align__({align}) unsigned char {memory}[{total}];")
+        for buffer in buffers:
             name, kind = self.bind(buffer), storage_type(buffer.dtype)
-            if total <= STATIC_SHARED_LIMIT:
+            if total <= STATIC_SHARED_LIMIT and not overlaid:
                 align = max(buffer.alignment, 16)
                 self.line(f"__shared__ __align__({align}) {kind} {name}[{max(self._count(buffer), 1)}];")
             else:
-                self.line(f"{kind} *const {name} = reinterpret_cast<{kind} *>({dynamic} + {place});")
+                self.line(f"{kind} *const {name} = reinterpret_cast<{kind} *>({memory} + {places[buffer]});")
         return total if total > STATIC_SHARED_LIMIT else 0
 
     def _count(self, buffer: Buffer) -> int:

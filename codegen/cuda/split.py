@@ -33,6 +33,7 @@ from ...ir.passes.gpu.hardware import Hardware
 from ...ir.passes.gpu.interior import free_interiors
 from ...ir.passes.gpu.lane_guards import share_lane_guards
 from ...ir.passes.gpu.narrow import narrow_arithmetic
+from ...ir.passes.gpu.overlay import separate
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
@@ -116,6 +117,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
         Pass("lane_guards", lambda function: share_lane_guards(function, whole)),  # before loops become vectors
         Pass("lane_races", serialize_racing_lanes),  # after interiors, which may take memory out of the lanes that own it
+        Pass("overlay", separate),  # before barriers: it needs one where larger memory changes hands
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("proxy_fences", fence_stores),
         Pass("under_products", begin_products_first),  # where no barrier stands between

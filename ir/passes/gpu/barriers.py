@@ -125,6 +125,8 @@ class _Planner:
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
         if is_wait(stmt):  # each thread waits for its own copies, and then for those of the others
             return _Part(seq(stmt, _barrier()), {}, {}, True)
+        if is_barrier(stmt):
+            return _Part(stmt, {}, {}, True)
         touched = self.accesses(stmt)
         return _Part(stmt, touched, touched)
 
