@@ -15,6 +15,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from ..ir.analysis.linear import linear, terms
+from ..ir.cached import cached_property
 from ..ir.expr import Cast, Expr, IntImm, IterVar, ProducerLoad
 from ..ir.ops import const
 from ..te.factors import factors
@@ -51,6 +52,14 @@ class Contraction:
     """Whether rows and columns are one axis each of which one side of the diagonal is computed, and stored on both."""
 
     def is_along(self, load: ProducerLoad) -> bool:
+        """As _along says of a side."""
+        return self._along[load is not self.a]
+
+    @cached_property
+    def _along(self) -> tuple[bool, bool]:
+        return self._is_along(self.a), self._is_along(self.b)
+
+    def _is_along(self, load: ProducerLoad) -> bool:
         """Whether what a side reads is better read along the sum than along the side: whether more of a sector of memory is then of
         use, or as much and for longer."""
         def use(axis: IterVar) -> tuple[float, int]:

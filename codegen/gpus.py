@@ -10,9 +10,14 @@ from dataclasses import dataclass
 
 from .target import Target
 
-__all__ = ["GPUS", "Gpu", "architecture_of", "architectures_of", "features_of", "gpu_of"]
+__all__ = ["GPUS", "Gpu", "Occupancy", "architecture_of", "architectures_of", "features_of", "gpu_of"]
 
 KIB, MIB = 1024, 1024 * 1024
+_WARP = 32
+_REGISTERS_AT_ONCE = 256
+"""What a warp's registers are a multiple of."""
+_SHARED_AT_ONCE = 1024
+"""What a block's shared memory is a multiple of; as much again is the system's."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,28 @@ class Gpu:
     def features(self) -> frozenset[str]:
         """What te.target_has says yes to beyond what all of them have."""
         return frozenset({"wgmma", "bulk_copies"}) if self.warpgroup else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many of a kernel's blocks a multiprocessor holds at once. share: of the threads that it can hold, 0 to 1. bound: what
+    there is too little of for one more: "threads", "blocks", "registers" or "shared memory"."""
+
+    blocks: int
+    share: float
+    bound: str
+
+    @staticmethod
+    def of(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
+        """The one of blocks of so many threads, registers a thread and bytes of shared memory. Raises no errors: a block that
+        does not fit is held 0 times."""
+        warps = -(-threads // _WARP)
+        warp_registers = -(-registers * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+        block_shared = -(-shared // _SHARED_AT_ONCE) * _SHARED_AT_ONCE + _SHARED_AT_ONCE
+        held = {"threads": gpu.threads // (warps * _WARP), "registers": gpu.registers // max(warp_registers * warps, 1),
+                "shared memory": gpu.shared // block_shared, "blocks": gpu.blocks}
+        bound = min(held, key=lambda name: held[name])
+        return Occupancy(held[bound], held[bound] * warps * _WARP / gpu.threads, bound)
 
 
 GPUS = {

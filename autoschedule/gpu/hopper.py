@@ -105,8 +105,8 @@ def _tiles(found: Contraction, gpu: Gpu, down: bool) -> Iterator[Tile]:
 
 
 def _shared_bytes(tile: Tile) -> int:
-    """Of the tiles in all stages of the pipeline, and of the result on its way out."""
-    return tile.stages * (tile.rows + tile.columns) * PANEL_BYTES + tile.rows * (tile.columns + 8) * 4
+    """Of the tiles in all stages of the pipeline, or of the result on its way out, in their place."""
+    return max(tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + 8) * 4)
 
 
 def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
@@ -126,11 +126,11 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
                      key=lambda part: part[1])
     resident = min(at_once, waves)
     covered = resident * busy * (tile.stages - 1)
-    idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + (BARRIER + DRAIN) / resident
+    idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + BARRIER / resident
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * filled * parts
     unique = batch * ((rows + columns) * terms * size + rows * columns * 4)
-    name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
+    name, cycles = slowest(gpu, (name, waves * parts * (busy + DRAIN / resident)), unique, moved)  # copies go on meanwhile
     beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)
     return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
                      ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))

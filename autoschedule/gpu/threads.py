@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from ...codegen.gpus import Gpu
+from ...codegen.gpus import Gpu, Occupancy
 from ...ir.dtype import DType
 from ..contractions import Contraction
 from ..operations import size_of, source
@@ -29,7 +29,7 @@ def lanes_of(dtype: DType) -> int:
 
 def blocks_at_once(gpu: Gpu, threads: int, registers: int, shared: int) -> int:
     """How many blocks a multiprocessor holds, at least 1. registers: of a thread; shared: bytes of a block."""
-    return max(min(gpu.threads // threads, gpu.blocks, gpu.shared // max(shared, 1), gpu.registers // (registers * threads)), 1)
+    return max(Occupancy.of(gpu, threads, registers, shared).blocks, 1)
 
 
 def reason_of(found: Contraction, dtype: DType) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.codegen.cuda.inspection import InspectedKernel, Occupancy, main_loop
-from tilewright.codegen.gpus import GPUS
+from tilewright.codegen.cuda.inspection import InspectedKernel, main_loop
+from tilewright.codegen.gpus import GPUS, Occupancy
 
 compiled = pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="NVRTC is not installed")
 
