@@ -44,8 +44,8 @@ __all__ = ["BARRIER", "SUMS", "BlockTile", "elements_at_once", "is_theirs", "on_
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """By the dtype that is multiplied, that of the sums."""
-_SUMS = {**SUMS, "float32": "float32"}
-"""Those of mma.sync, which takes float32 that is rounded to TF32."""
+_SUMS = {**SUMS, "uint8": "int32", "float32": "float32"}
+"""Those of mma.sync, which takes bytes with a sign or without, and float32 that is rounded to TF32."""
 M, N = 16, 8
 WORD = 4
 """Bytes of a bank of shared memory."""
@@ -131,10 +131,12 @@ def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
 
 
 def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) -> bool:
-    """Whether both factors are elements of one dtype, each converted to that of the sums, or rounded to TF32 where it is the same.
-    sums: by the dtypes that an instruction takes, those of its sums."""
-    dtype = str(found.a.dtype)
-    if str(found.b.dtype) != dtype or sums.get(dtype) != str(group.anchor.output(0).dtype):
+    """Whether both factors are elements of one dtype, or both bytes, each converted to that of the sums, or rounded to TF32 where
+    it is the same. sums: by the dtypes that an instruction takes, those of its sums."""
+    dtype, other = str(found.a.dtype), str(found.b.dtype)
+    if {sums.get(dtype), sums.get(other)} != {str(group.anchor.output(0).dtype)} or found.a.dtype.bytes != found.b.dtype.bytes:
+        return False
+    if dtype != other and found.a.dtype.bytes > 1:
         return False
     return dtype != sums[dtype] or all(within_tf32(factor) is not factor for factor in factors(group.s[group.anchor].op) or ())
 
@@ -206,7 +208,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
-    s, dtype = group.s, str(found.a.dtype)
+    s, dtypes = group.s, (str(found.a.dtype), str(found.b.dtype))
     size = found.a.dtype.bytes
     down = [size > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms: ldmatrix turns no bytes
     a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.depth * tile.splits), (down[0], not down[1]))
@@ -216,9 +218,10 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     fragments = [s[s.cache_read(each, scope, [sums])] for each, scope in (
         (a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))]
     inners = _in_blocks(s[made], tile) if tile.splits > 1 else _staged(s[whole], stored_by_blocks(group, found, tile, tile.band))
-    warp = _by_warps(s[made], inners, tile, _SUMS[dtype], "global" if tile.splits > 1 else "shared")
-    outer, inner = _summed(sums, (s[made], warp), tile, size, layouts, dtype)
-    for stage, layout, load in zip(fragments, layouts, ("cuda.mma_load_a", "cuda.mma_load_b"), strict=True):
+    warp = _by_warps(s[made], inners, tile, _SUMS[dtypes[0]], "global" if tile.splits > 1 else "shared")
+    outer, inner = _summed(sums, (s[made], warp), tile, size, layouts, dtypes)
+    loads = "cuda.mma_load_a", "cuda.mma_load_b"
+    for stage, layout, load, dtype in zip(fragments, layouts, loads, dtypes, strict=True):
         sizes = {"m": M, "n": N, "k": 32 // size}
         stage.compute_at(sums, inner)
         shape = sizes[layout[0]], sizes[layout[1]]
@@ -276,7 +279,7 @@ def _by_warps(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, dtype: st
 
 
 def _summed(
-    sums: Stage, at: tuple[Stage, IterVar], tile: Tile, size: int, layouts: tuple[str, str], dtype: str,
+    sums: Stage, at: tuple[Stage, IterVar], tile: Tile, size: int, layouts: tuple[str, str], dtypes: tuple[str, str],
 ) -> tuple[IterVar, IterVar]:
     """The fragments of a warp; returns the loop over what is in shared memory, and that over what is in registers."""
     sums.compute_at(*at)
@@ -286,8 +289,8 @@ def _summed(
     sums.reorder(*sums.op.axis[:-2], outer, some, i, j, term)
     sums.unroll(some)
     shape = M, N, 32 // size
-    intrinsic = ("cuda.mma_m16n8k16", layouts[1], *shape, dtype, layouts[0]) if size == 2 else (
-        f"cuda.mma_m16n8k{shape[2]}", layouts[1], *shape, layouts[0])
+    intrinsic = ("cuda.mma_m16n8k16", layouts[1], *shape, dtypes[0], layouts[0]) if size == 2 else (
+        f"cuda.mma_m16n8k{shape[2]}", layouts[1], *shape, layouts[0], *(dtypes if size == 1 else ()))
     _tiled(sums, (M, N), intrinsic)
     return outer, some
 

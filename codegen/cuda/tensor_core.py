@@ -12,13 +12,14 @@ from __future__ import annotations
 __all__ = ["TENSOR_CORE_ROWS"]
 
 
-def _mma(kind: str, shape: str, c: str, a: str, operation: str, exact: str) -> str:
-    """The device function of one product. operation: of the PTX instruction; exact: the type that the emulator adds up in."""
+def _mma(kind: str, shape: str, c: str, types: tuple[str, str], operation: str, exact: str) -> str:
+    """The device function of one product. types: of the factors; operation: of the PTX instruction; exact: the type that the
+    emulator adds up in."""
     sums = {"float": "f", "int": "r"}[c]
     taken = "tw_tf32_register" if kind == "tf32" else "tw_register"
     left, right = (", ".join(f'"r"({taken}({side}, {at}))' for at in range(count)) for side, count in (("a", 4), ("b", 2)))
     return f"""
-static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {a} *a, const {a} *b) {{
+static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {types[0]} *a, const {types[1]} *b) {{
 #ifdef __CUDACC__
   asm volatile("mma.sync.aligned.{shape}.row.col.{operation} {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, "
                "{{%0, %1, %2, %3}};"
@@ -59,12 +60,13 @@ static __device__ __forceinline__ unsigned int tw_tf32_register(const float *fra
 static __device__ __forceinline__ double tw_value_of(tw_half value) { return (double)tw_from_half(value); }
 static __device__ __forceinline__ double tw_value_of(tw_bfloat16 value) { return (double)tw_from_bfloat16(value); }
 static __device__ __forceinline__ int tw_value_of(signed char value) { return (int)value; }
+static __device__ __forceinline__ int tw_value_of(unsigned char value) { return (int)value; }
 static __device__ __forceinline__ double tw_value_of(float value) { return (double)tw_tf32(value); }""",
     "tw_mma_emulated": """
 // c += a b of the emulator, which rounds once; a tensor core's sums of floats differ from that in their last bits.
-template <class Sum, class C, class T>
-static __device__ __forceinline__ void tw_mma_emulated(C *c, const T *a, const T *b) {
-  constexpr int each = 4 / (int)sizeof(T);
+template <class Sum, class C, class A, class B>
+static __device__ __forceinline__ void tw_mma_emulated(C *c, const A *a, const B *b) {
+  constexpr int each = 4 / (int)sizeof(A);
   const int row = tw_lane() / 4 * 4, column = tw_lane() % 4 * 8;  // the first of the lanes that have them
   Sum sums[4] = {(Sum)c[0], (Sum)c[1], (Sum)c[2], (Sum)c[3]};
   for (int other = 0; other < 4; ++other) {
@@ -74,11 +76,9 @@ static __device__ __forceinline__ void tw_mma_emulated(C *c, const T *a, const T
       right[i / 2][i % 2] = __shfl_sync(0xffffffffu, tw_register(b, i % 2), column + i / 2 * 4 + other);
     for (int i = 0; i < 2 * each; ++i)
       for (int which = 0; which < 4; ++which) {
-        const unsigned int from[2] = {left[i / each * 2 + which / 2], right[which % 2][i / each]};
-        T pair[2];
-        for (int side = 0; side < 2; ++side)
-          pair[side] = tw_reinterpret<tw_vector<T, each>>(from[side]).lane[i % each];
-        sums[which] += (Sum)tw_value_of(pair[0]) * (Sum)tw_value_of(pair[1]);
+        const A first = tw_reinterpret<tw_vector<A, each>>(left[i / each * 2 + which / 2]).lane[i % each];
+        const B second = tw_reinterpret<tw_vector<B, each>>(right[which % 2][i / each]).lane[i % each];
+        sums[which] += (Sum)tw_value_of(first) * (Sum)tw_value_of(second);
       }
   }
   for (int which = 0; which < 4; ++which) c[which] = (C)sums[which];
@@ -173,10 +173,13 @@ static __device__ __forceinline__ void tw_mma_load_bt(T *to, const T *tile, int 
     "tw_mma_fill": """
 template <class C>
 static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = c[3] = 0; }""",
-    "tw_mma_float16": _mma("float16", "m16n8k16", "float", "tw_half", "f32.f16.f16.f32", "double"),
-    "tw_mma_bfloat16": _mma("bfloat16", "m16n8k16", "float", "tw_bfloat16", "f32.bf16.bf16.f32", "double"),
-    "tw_mma_int8": _mma("int8", "m16n8k32", "int", "signed char", "s32.s8.s8.s32", "int"),
-    "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", "float", "f32.tf32.tf32.f32", "double"),
+    "tw_mma_float16": _mma("float16", "m16n8k16", "float", ("tw_half", "tw_half"), "f32.f16.f16.f32", "double"),
+    "tw_mma_bfloat16": _mma(
+        "bfloat16", "m16n8k16", "float", ("tw_bfloat16", "tw_bfloat16"), "f32.bf16.bf16.f32", "double"),
+    **{f"tw_mma_{kind}": _mma(kind, "m16n8k32", "int", types, f"s32.{operands}.s32", "int") for kind, types, operands in (
+        ("int8", ("signed char", "signed char"), "s8.s8"), ("uint8", ("unsigned char", "unsigned char"), "u8.u8"),
+        ("uint8_int8", ("unsigned char", "signed char"), "u8.s8"), ("int8_uint8", ("signed char", "unsigned char"), "s8.u8"))},
+    "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", ("float", "float"), "f32.tf32.tf32.f32", "double"),
     "tw_mma_store": """
 // pairs: the tile and the stride are of whole pairs of elements.
 template <class C>

@@ -2,7 +2,7 @@
 "mma_b" (or "mma_bt") and "mma_c" lie in the registers of a warp.
 
     cuda.mma_m16n8k16   float16 or bfloat16, added up in float32
-    cuda.mma_m16n8k32   int8, added up in int32
+    cuda.mma_m16n8k32   int8 or uint8, each side as it is, added up in int32
     cuda.mma_m16n8k8    float32 rounded to TF32, added up in float32
 
     AF = s.cache_read(A_shared, "mma_a", [C])       s[AF].tensorize(i, te.intrinsics.get("cuda.mma_load_a"))
@@ -50,17 +50,18 @@ from .tiles import (
 __all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k8", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
 
 _FEATURE = "mma_m16n8k16"
-_SUMS = {**SUMS, "float32": "float32"}
+_SUMS = {**SUMS, "uint8": "int32", "float32": "float32"}
 _KINDS = {"float32": "tf32"}
 """What an instruction takes elements of a dtype as."""
+_BYTES = ("int8", "uint8")
 
 
 @shipped("cuda.mma_load_a")
 def mma_load_a(scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16") -> TensorIntrin:
     """Copies 16 by k elements [m, k] to the scope "mma_a"; with the layout "km" k by 16 [k, m] to the scope "mma_at". k: 16 of
-    float16 and bfloat16, 32 of int8, 8 of float32. scope: where they lie, "shared" (by ldmatrix where rows are aligned to 16 bytes)
-    or "global", which takes any. rows, columns: multiples of the tile's, which 0 stands for. Raises BadTensorIntrin (TW0132) for
-    others."""
+    float16 and bfloat16, 32 of int8 and uint8, 8 of float32. scope: where they lie, "shared" (by ldmatrix where rows are aligned
+    to 16 bytes) or "global", which takes any. rows, columns: multiples of the tile's, which 0 stands for. Raises BadTensorIntrin
+    (TW0132) for others."""
     return _load(_scope("a", layout), scope, (rows, columns), dtype)
 
 
@@ -78,21 +79,23 @@ def mma_m16n8k16(
     """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k of float16 or bfloat16, A
     in the scope "mma_a" (with a_layout "km": A[k, i] in "mma_at"), B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the
     sums in "mma_c". m, n, k: multiples of 16, 8 and 16. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
-    return _product(layout, a_layout, (m, n, k), known_dtype(dtype, "float16", "bfloat16"))
+    return _product(layout, a_layout, (m, n, k), (known_dtype(dtype, "float16", "bfloat16"), dtype))
 
 
 @shipped("cuda.mma_m16n8k32")
-def mma_m16n8k32(layout: str = "nk", m: int = 16, n: int = 8, k: int = 32, a_layout: str = "mk") -> TensorIntrin:
-    """As cuda.mma_m16n8k16, for 32 k of int8 and sums of int32. Neighbours along k come by ldmatrix; others one by one. Raises
-    BadTensorIntrin (TW0132) for other layouts and sizes."""
-    return _product(layout, a_layout, (m, n, k), "int8")
+def mma_m16n8k32(
+    layout: str = "nk", m: int = 16, n: int = 8, k: int = 32, a_layout: str = "mk", dtype: str = "int8", b_dtype: str = "int8",
+) -> TensorIntrin:
+    """As cuda.mma_m16n8k16, for 32 k of int8 or uint8, A of dtype and B of b_dtype, and sums of int32. Neighbours along k come by
+    ldmatrix; others one by one. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    return _product(layout, a_layout, (m, n, k), (known_dtype(dtype, *_BYTES), known_dtype(b_dtype, *_BYTES)))
 
 
 @shipped("cuda.mma_m16n8k8")
 def mma_m16n8k8(layout: str = "kn", m: int = 16, n: int = 8, k: int = 8, a_layout: str = "mk") -> TensorIntrin:
     """As cuda.mma_m16n8k16, for `te.sum(te.tf32(A[i, k]) * te.tf32(B[k, j]), axis=k)` over 8 k of float32, which are rounded in
     registers. Neighbours along k come by ldmatrix, others one by one. Raises BadTensorIntrin (TW0132) for others."""
-    return _product(layout, a_layout, (m, n, k), "float32")
+    return _product(layout, a_layout, (m, n, k), ("float32", "float32"))
 
 
 @shipped("cuda.mma_store")
@@ -104,15 +107,16 @@ def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: s
     return sums_store("mma", _FEATURE, shape, tile, dtype, scope)
 
 
-def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: str) -> TensorIntrin:
-    """c += a b of some instructions."""
-    sums, scopes = _SUMS[dtype], (_scope("a", a_layout), _scope("b", layout))
+def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtypes: tuple[str, str]) -> TensorIntrin:
+    """c += a b of some instructions. dtypes: of a and of b."""
+    sums, scopes = _SUMS[dtypes[0]], (_scope("a", a_layout), _scope("b", layout))
     m, n, depth = extents
     shapes = [at_layout(each, *extents) for each in (a_layout, layout)]
-    tiles = [_whole(shape, scope, dtype) for shape, scope in zip(shapes, scopes, strict=True)]
+    tiles = [_whole(shape, scope, dtype) for shape, scope, dtype in zip(shapes, scopes, dtypes, strict=True)]
     tile = _whole((m, n), "mma_c", sums)
     each = (*tile, tiles[0][a_layout.index("k")])
-    a, b = (placeholder(shape, dtype, which) for which, shape in zip("ab", shapes, strict=True))
+    a, b = (placeholder(shape, dtype, which) for which, shape, dtype in zip("ab", shapes, dtypes, strict=True))
+    kind = _KINDS.get(dtypes[0], dtypes[0]) if dtypes[0] == dtypes[1] else "_".join(dtypes)
     k_axis = reduce_axis((0, depth), "k")
 
     def element(i: Var, j: Var) -> Expr:
@@ -129,14 +133,14 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtype: s
             on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
-            calls = [(f"tw_mma_{_KINDS.get(dtype, dtype)}", tile_pointer(outs[0], (i, j), READS | WRITES),
+            calls = [(f"tw_mma_{kind}", tile_pointer(outs[0], (i, j), READS | WRITES),
                       tile_pointer(ins[0], at_layout(a_layout, i, j, k), READS),
                       tile_pointer(ins[1], at_layout(layout, i, j, k), READS)) for i, j, k in tile_places(extents, each)]
             on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
 
         return program(begin, go_on), program(begin), program(go_on)
 
-    return decl_tensor_intrin(c.op, bodies, f"mma_m{m}n{n}k{depth}_{a_layout}_{layout}_{dtype}", binds)
+    return decl_tensor_intrin(c.op, bodies, f"mma_m{m}n{n}k{depth}_{a_layout}_{layout}_{kind}", binds)
 
 
 def _scope(side: str, layout: str) -> str:

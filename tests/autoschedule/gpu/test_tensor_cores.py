@@ -17,8 +17,8 @@ from tilewright.autoschedule.scheduler import schedule
 from tilewright.codegen.gpus import GPUS
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
-MULTIPLIED = (*SUMS, "float32")
-"""float32: rounded to TF32."""
+MULTIPLIED = (*SUMS, "float32", "uint8", "uint8 int8", "int8 uint8")
+"""float32: rounded to TF32; two words: of each side."""
 KINDS = {"tensor cores": "cuda -emulate", "warpgroups": "cuda -emulate -arch=sm_90a"}
 """What ways are called, and where they are tried."""
 
@@ -28,16 +28,18 @@ def product(
 ) -> Any:
     """turned: whether A is stored by columns, and B."""
     outer = (batch,) if batch else ()
-    A = te.placeholder((*outer, *((terms, rows) if turned[0] else (rows, terms))), dtype, name="A")
-    B = te.placeholder((*outer, *((columns, terms) if turned[1] else (terms, columns))), dtype, name="B")
+    first, second = dtype.split() * 2 if " " not in dtype else dtype.split()
+    A = te.placeholder((*outer, *((terms, rows) if turned[0] else (rows, terms))), first, name="A")
+    B = te.placeholder((*outer, *((columns, terms) if turned[1] else (terms, columns))), second, name="B")
+    sums = SUMS.get(dtype, "int32")
     k = te.reduce_axis((0, terms), "k")
 
     def term(*at: Any) -> Any:
-        *first, i, j = at
-        left, right = A[(*first, *((k, i) if turned[0] else (i, k)))], B[(*first, *((j, k) if turned[1] else (k, j)))]
+        *before, i, j = at
+        left, right = A[(*before, *((k, i) if turned[0] else (i, k)))], B[(*before, *((j, k) if turned[1] else (k, j)))]
         if dtype == "float32":
             return te.sum(te.tf32(left) * te.tf32(right), axis=k)
-        return te.sum(left.astype(SUMS[dtype]) * right.astype(SUMS[dtype]), axis=k)
+        return te.sum(left.astype(sums) * right.astype(sums), axis=k)
 
     return te.compute((*outer, rows, columns), term, name="C")
 
@@ -96,11 +98,11 @@ def test_sums_of_integers_are_exact_and_those_of_floats_are_not_taken_where_exac
 @pytest.mark.parametrize(("dtype", "arch"), drawn.part(
     [(dtype, arch) for dtype in MULTIPLIED for arch in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")], 1))
 def test_machine_code_has_the_instructions_and_nothing_else_that_costs(dtype: str, arch: str) -> None:
-    output = product(1024, 1024, 1024, dtype, (False, dtype == "int8"))
+    output = product(1024, 1024, 1024, dtype, (False, "int8" in dtype))
     s = tw.autoschedule.schedule([output], f"cuda -arch={arch}")
     kernel = tw.build(s, [*gpu_choices.inputs_of(output), output], target=f"cuda -arch={arch}")
     code = kernel.source("sass")
-    instruction = "IMMA" if dtype == "int8" else "HMMA"
+    instruction = "IMMA" if "int8" in dtype else "HMMA"
     assert len(re.findall(rf"\b{instruction}\.", code)) >= 32 and "LDSM" in code
     assert kernel.kernels[0].spilled_bytes == 0
     assert len(re.findall(r"LDGSTS\S*\.128", code)) >= 8, "16 bytes at once, past the registers"
