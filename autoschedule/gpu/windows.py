@@ -167,7 +167,7 @@ def _shared_bytes(op: Operation, found: Sequence[Window], tile: Tile) -> int:
 
 def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
     """Why less than 16 bytes come at once, or lanes meet in banks."""
-    said: list[str] = []
+    said = ["windows begin within sectors"] if any(len(window.forms[-1]) > 1 or window.spread[-1] for window in found) else []
     for window in found:
         lanes, _ = _lanes(group, window.tensor)
         if lanes < lanes_of(window.tensor.dtype):
@@ -175,7 +175,7 @@ def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
         step = abs(window.forms[-1][op.axis[-1]])
         if step > 1:
             said.append(f"neighbours read {window.tensor.name} {step} apart, so that {gcd(step, BANKS)} meet in a bank")
-    return "; ".join(["windows begin within sectors", *said])
+    return "; ".join(said)
 
 
 # Estimates

@@ -85,6 +85,17 @@ def test_a_block_loads_its_window_once_by_16_bytes_and_pads_it_on_its_way() -> N
     assert {row.bytes for row in kernel.traffic if row.memory == "shared" and row.stores} == {16}
 
 
+def test_channels_that_lie_side_by_side_leave_no_sector_in_parts() -> None:
+    image, weights = te.placeholder((1, 18, 18, 64), name="image"), te.placeholder((3, 3, 64), name="weights")
+    r, q = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 3), "q")
+    output = te.compute((1, 16, 16, 64), lambda n, y, x, c: te.sum(image[n, y + r, x + q, c] * weights[r, q, c], axis=[r, q]), "dw")
+    s = tw.autoschedule.schedule([output], "cuda -emulate")
+    assert s.plan[0].rule == "windows" and s.plan[0].reason == ""
+    f = tw.build(s, [image, weights, output], target="cuda -emulate")
+    f(np.ones((1, 18, 18, 64), "float32"), np.ones((3, 3, 64), "float32"), found := np.zeros((1, 16, 16, 64), "float32"))
+    assert (found == 9).all() and f.kernels[0].uncoalesced == 0 and f.kernels[0].bank_conflicts == 0
+
+
 @pytest.mark.parametrize("arch", drawn.part(["sm_80", "sm_90a", "sm_100"], 1))
 def test_machine_code_spills_nothing_and_shares_what_rows_read(arch: str) -> None:
     image = te.placeholder((1024, 1024), name="image")
