@@ -13,13 +13,15 @@ from .buffer import Buffer
 from .dtype import DType
 from .expr import Call, Node, StringImm
 
-__all__ = ["FRAGMENT_SCOPES", "WARPGROUP_CALLS", "WARP_CALLS", "WARP_LANES", "WGMMA_COLUMNS", "fragment_registers",
+__all__ = ["FRAGMENT_SCOPES", "HALF_SCOPES", "WARPGROUP_CALLS", "WARP_CALLS", "WARP_LANES", "WGMMA_COLUMNS", "fragment_registers",
            "fragment_tile", "is_warp_call", "lanes_together"]
 
 _M, _N, _K_BYTES = 16, 8, 32
-FRAGMENT_SCOPES = {"mma_a": "mk", "mma_at": "km", "mma_b": "kn", "mma_bt": "nk", "mma_c": "mn", "wgmma_c": "mn"}
-"""By scope, what rows and columns of a tile are of mma.sync.m16n8, whose k is 32 bytes of elements, and of wgmma.m64n8, whose sums
-each of four warps has 16 rows of."""
+HALF_SCOPES = {"mma_a8": "mk", "mma_at8": "km", "mma_b8": "kn", "mma_bt8": "nk"}
+"""Of mma.sync.m16n8 whose k is 16 bytes of elements."""
+FRAGMENT_SCOPES = {"mma_a": "mk", "mma_at": "km", "mma_b": "kn", "mma_bt": "nk", "mma_c": "mn", "wgmma_c": "mn", **HALF_SCOPES}
+"""By scope, what rows and columns of a tile are of mma.sync.m16n8, whose other k is 32 bytes of elements, and of wgmma.m64n8, whose
+sums each of four warps has 16 rows of."""
 WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))}
 """By the bytes of an element, the columns of sums that one wgmma has."""
 WARP_LANES, WARPGROUP_LANES = 32, 128
@@ -29,7 +31,8 @@ WARP_CALLS, WARPGROUP_CALLS = "tw_mma_", "tw_wgmma_"
 
 def fragment_tile(scope: str, dtype: DType) -> tuple[int, int]:
     """Rows and columns of a tile of such elements."""
-    sizes = {"m": _M * _lanes_of(scope) // WARP_LANES, "n": _N, "k": _K_BYTES // dtype.bytes}
+    depth = _K_BYTES // (2 if scope in HALF_SCOPES else 1)
+    sizes = {"m": _M * _lanes_of(scope) // WARP_LANES, "n": _N, "k": depth // dtype.bytes}
     rows, columns = FRAGMENT_SCOPES[scope]
     return sizes[rows], sizes[columns]
 

@@ -17,17 +17,20 @@ def _mma(kind: str, shape: str, c: str, types: tuple[str, str], operation: str, 
     emulator adds up in."""
     sums = {"float": "f", "int": "r"}[c]
     taken = "tw_tf32_register" if kind == "tf32" else "tw_register"
-    left, right = (", ".join(f'"r"({taken}({side}, {at}))' for at in range(count)) for side, count in (("a", 4), ("b", 2)))
+    halves = 1 if kind.endswith("_k8") else 2
+    left, right = (", ".join(f'"r"({taken}({side}, {at}))' for at in range(count * halves)) for side, count in (("a", 2), ("b", 1)))
+    places = [f"%{at}" for at in range(4, 4 + 3 * halves)]
+    fragments = f"{{{', '.join(places[:2 * halves])}}}, {{{', '.join(places[2 * halves:])}}}"
     return f"""
 static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {types[0]} *a, const {types[1]} *b) {{
 #ifdef __CUDACC__
-  asm volatile("mma.sync.aligned.{shape}.row.col.{operation} {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, "
+  asm volatile("mma.sync.aligned.{shape}.row.col.{operation} {{%0, %1, %2, %3}}, {fragments}, "
                "{{%0, %1, %2, %3}};"
                : "+{sums}"(c[0]), "+{sums}"(c[1]), "+{sums}"(c[2]), "+{sums}"(c[3])
                : {left},
                  {right});
 #else
-  tw_mma_emulated<{exact}>(c, a, b);
+  tw_mma_emulated<{exact}, {halves}>(c, a, b);
 #endif
 }}"""
 
@@ -64,17 +67,18 @@ static __device__ __forceinline__ int tw_value_of(unsigned char value) { return 
 static __device__ __forceinline__ double tw_value_of(float value) { return (double)tw_tf32(value); }""",
     "tw_mma_emulated": """
 // c += a b of the emulator, which rounds once; a tensor core's sums of floats differ from that in their last bits.
-template <class Sum, class C, class A, class B>
+// halves: of 32 bytes of terms.
+template <class Sum, int halves, class C, class A, class B>
 static __device__ __forceinline__ void tw_mma_emulated(C *c, const A *a, const B *b) {
   constexpr int each = 4 / (int)sizeof(A);
   const int row = tw_lane() / 4 * 4, column = tw_lane() % 4 * 8;  // the first of the lanes that have them
   Sum sums[4] = {(Sum)c[0], (Sum)c[1], (Sum)c[2], (Sum)c[3]};
   for (int other = 0; other < 4; ++other) {
     unsigned int left[4], right[2][2];
-    for (int i = 0; i < 4; ++i) left[i] = __shfl_sync(0xffffffffu, tw_register(a, i), row + other);
-    for (int i = 0; i < 4; ++i)
-      right[i / 2][i % 2] = __shfl_sync(0xffffffffu, tw_register(b, i % 2), column + i / 2 * 4 + other);
-    for (int i = 0; i < 2 * each; ++i)
+    for (int i = 0; i < 2 * halves; ++i) left[i] = __shfl_sync(0xffffffffu, tw_register(a, i), row + other);
+    for (int i = 0; i < 2 * halves; ++i)
+      right[i / halves][i % halves] = __shfl_sync(0xffffffffu, tw_register(b, i % halves), column + i / halves * 4 + other);
+    for (int i = 0; i < halves * each; ++i)
       for (int which = 0; which < 4; ++which) {
         const A first = tw_reinterpret<tw_vector<A, each>>(left[i / each * 2 + which / 2]).lane[i % each];
         const B second = tw_reinterpret<tw_vector<B, each>>(right[which % 2][i / each]).lane[i % each];
@@ -97,6 +101,10 @@ static __device__ __forceinline__ void tw_ldmatrix(T *to, const T *row) {
   else if constexpr (count == 4)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(found[0]), "=r"(found[1]), "=r"(found[2]), "=r"(found[3]) : "r"(place) : "memory");
+  else if constexpr (count == 1 && transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(found[0]) : "r"(place) : "memory");
+  else if constexpr (count == 1)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(found[0]) : "r"(place) : "memory");
   else if constexpr (transposed)
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                  : "=r"(found[0]), "=r"(found[1]) : "r"(place) : "memory");
@@ -170,6 +178,47 @@ static __device__ __forceinline__ void tw_mma_load_bt(T *to, const T *tile, int 
     for (int i = 0; i < 2 * each; ++i) to[i] = tile[group * stride + place + i / each * 4 * each + i % each];
   }
 }""",
+    "tw_mma_load_a8": """
+// 8 terms of 2 bytes, here and in the three that follow.
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_a8(T *to, const T *tile, int stride, int aligned) {
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * 2;
+  if (aligned) {
+    tw_ldmatrix<2, false>(to, tile + (lane & 15) * stride);
+  } else {
+    for (int i = 0; i < 4; ++i) to[i] = tile[(group + i / 2 * 8) * stride + place + i % 2];
+  }
+}""",
+    "tw_mma_load_at8": """
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_at8(T *to, const T *tile, int stride, int aligned) {
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * 2;
+  if (aligned) {
+    tw_ldmatrix<2, true>(to, tile + (lane & 7) * stride + lane / 8 % 2 * 8);
+  } else {
+    for (int i = 0; i < 4; ++i) to[i] = tile[(place + i % 2) * stride + group + i / 2 * 8];
+  }
+}""",
+    "tw_mma_load_b8": """
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_b8(T *to, const T *tile, int stride, int aligned) {
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * 2;
+  if (aligned) {
+    tw_ldmatrix<1, true>(to, tile + (lane & 7) * stride);
+  } else {
+    for (int i = 0; i < 2; ++i) to[i] = tile[(place + i) * stride + group];
+  }
+}""",
+    "tw_mma_load_bt8": """
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_bt8(T *to, const T *tile, int stride, int aligned) {
+  const int lane = tw_lane(), group = lane / 4, place = lane % 4 * 2;
+  if (aligned) {
+    tw_ldmatrix<1, false>(to, tile + (lane & 7) * stride);
+  } else {
+    for (int i = 0; i < 2; ++i) to[i] = tile[group * stride + place + i];
+  }
+}""",
     "tw_mma_fill": """
 template <class C>
 static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = c[3] = 0; }""",
@@ -180,6 +229,8 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
         ("int8", ("signed char", "signed char"), "s8.s8"), ("uint8", ("unsigned char", "unsigned char"), "u8.u8"),
         ("uint8_int8", ("unsigned char", "signed char"), "u8.s8"), ("int8_uint8", ("signed char", "unsigned char"), "s8.u8"))},
     "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", ("float", "float"), "f32.tf32.tf32.f32", "double"),
+    **{f"tw_mma_{kind}_k8": _mma(f"{kind}_k8", "m16n8k8", "float", (c_type, c_type), f"f32.{operand}.{operand}.f32", "double")
+       for kind, c_type, operand in (("float16", "tw_half", "f16"), ("bfloat16", "tw_bfloat16", "bf16"))},
     "tw_mma_store": """
 // pairs: the tile and the stride are of whole pairs of elements.
 template <class C>

@@ -3,7 +3,7 @@
 
     cuda.mma_m16n8k16   float16 or bfloat16, added up in float32
     cuda.mma_m16n8k32   int8 or uint8, each side as it is, added up in int32
-    cuda.mma_m16n8k8    float32 rounded to TF32, added up in float32
+    cuda.mma_m16n8k8    float32 rounded to TF32, or float16 or bfloat16 of the scopes "mma_a8" to "mma_bt8", added up in float32
 
     AF = s.cache_read(A_shared, "mma_a", [C])       s[AF].tensorize(i, te.intrinsics.get("cuda.mma_load_a"))
     CF = s.cache_write(C, "mma_c")                  s[CF].tensorize(i, te.intrinsics.get("cuda.mma_m16n8k16"))
@@ -21,7 +21,7 @@ from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
-from ...ir.fragments import FRAGMENT_SCOPES, fragment_tile
+from ...ir.fragments import FRAGMENT_SCOPES, HALF_SCOPES, fragment_tile
 from ...ir.ops import cast, const
 from ...ir.pointers import READS, WRITES
 from ...ir.stmt import Stmt
@@ -57,19 +57,22 @@ _BYTES = ("int8", "uint8")
 
 
 @shipped("cuda.mma_load_a")
-def mma_load_a(scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16") -> TensorIntrin:
+def mma_load_a(scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16",
+               k: int = 0) -> TensorIntrin:
     """Copies 16 by k elements [m, k] to the scope "mma_a"; with the layout "km" k by 16 [k, m] to the scope "mma_at". k: 16 of
     float16 and bfloat16, 32 of int8 and uint8, 8 of float32. scope: where they lie, "shared" (by ldmatrix where rows are aligned
-    to 16 bytes) or "global", which takes any. rows, columns: multiples of the tile's, which 0 stands for. Raises BadTensorIntrin
-    (TW0132) for others."""
-    return _load(_scope("a", layout), scope, (rows, columns), dtype)
+    to 16 bytes) or "global", which takes any. rows, columns: multiples of the tile's, which 0 stands for; k: 8 of 16 bits copies to
+    "mma_a8" or "mma_at8". Raises BadTensorIntrin (TW0132) for others."""
+    return _load(_scope("a", layout, _is_half(dtype, k)), scope, (rows, columns), dtype)
 
 
 @shipped("cuda.mma_load_b")
-def mma_load_b(layout: str = "kn", scope: str = "shared", rows: int = 0, columns: int = 0, dtype: str = "float16") -> TensorIntrin:
+def mma_load_b(layout: str = "kn", scope: str = "shared", rows: int = 0, columns: int = 0, dtype: str = "float16",
+               k: int = 0) -> TensorIntrin:
     """Copies k by 8 elements [k, n] to the scope "mma_b"; with the layout "nk" 8 by k [n, k] to the scope "mma_bt". rows, columns:
-    multiples of these, which 0 stands for. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
-    return _load(_scope("b", layout), scope, (rows, columns), dtype)
+    multiples of these, which 0 stands for; 8 k of 16 bits: to "mma_b8" or "mma_bt8". Raises BadTensorIntrin (TW0132) for other
+    layouts, sizes and dtypes."""
+    return _load(_scope("b", layout, _is_half(dtype, k)), scope, (rows, columns), dtype)
 
 
 @shipped("cuda.mma_m16n8k16")
@@ -92,10 +95,14 @@ def mma_m16n8k32(
 
 
 @shipped("cuda.mma_m16n8k8")
-def mma_m16n8k8(layout: str = "kn", m: int = 16, n: int = 8, k: int = 8, a_layout: str = "mk") -> TensorIntrin:
+def mma_m16n8k8(
+    layout: str = "kn", m: int = 16, n: int = 8, k: int = 8, a_layout: str = "mk", dtype: str = "float32",
+) -> TensorIntrin:
     """As cuda.mma_m16n8k16, for `te.sum(te.tf32(A[i, k]) * te.tf32(B[k, j]), axis=k)` over 8 k of float32, which are rounded in
-    registers. Neighbours along k come by ldmatrix, others one by one. Raises BadTensorIntrin (TW0132) for others."""
-    return _product(layout, a_layout, (m, n, k), ("float32", "float32"))
+    registers; neighbours along k come by ldmatrix, others one by one. Of float16 and bfloat16 the same as that one, A in "mma_a8"
+    or "mma_at8", B in "mma_b8" or "mma_bt8". Raises BadTensorIntrin (TW0132) for others."""
+    kind = known_dtype(dtype, "float32", "float16", "bfloat16")
+    return _product(layout, a_layout, (m, n, k), (kind, kind), kind != "float32")
 
 
 @shipped("cuda.mma_store")
@@ -107,9 +114,11 @@ def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: s
     return sums_store("mma", _FEATURE, shape, tile, dtype, scope)
 
 
-def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtypes: tuple[str, str]) -> TensorIntrin:
-    """c += a b of some instructions. dtypes: of a and of b."""
-    sums, scopes = _SUMS[dtypes[0]], (_scope("a", a_layout), _scope("b", layout))
+def _product(
+    layout: str, a_layout: str, extents: tuple[int, int, int], dtypes: tuple[str, str], half: bool = False,
+) -> TensorIntrin:
+    """c += a b of some instructions. dtypes: of a and of b; half: of those whose k is 16 bytes."""
+    sums, scopes = _SUMS[dtypes[0]], (_scope("a", a_layout, half), _scope("b", layout, half))
     m, n, depth = extents
     shapes = [at_layout(each, *extents) for each in (a_layout, layout)]
     tiles = [_whole(shape, scope, dtype) for shape, scope, dtype in zip(shapes, scopes, dtypes, strict=True)]
@@ -117,6 +126,7 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtypes: 
     each = (*tile, tiles[0][a_layout.index("k")])
     a, b = (placeholder(shape, dtype, which) for which, shape, dtype in zip("ab", shapes, dtypes, strict=True))
     kind = _KINDS.get(dtypes[0], dtypes[0]) if dtypes[0] == dtypes[1] else "_".join(dtypes)
+    kind += "_k8" if half else ""
     k_axis = reduce_axis((0, depth), "k")
 
     def element(i: Var, j: Var) -> Expr:
@@ -143,8 +153,19 @@ def _product(layout: str, a_layout: str, extents: tuple[int, int, int], dtypes: 
     return decl_tensor_intrin(c.op, bodies, f"mma_m{m}n{n}k{depth}_{a_layout}_{layout}_{kind}", binds)
 
 
-def _scope(side: str, layout: str) -> str:
-    scopes = {each: scope for scope, each in FRAGMENT_SCOPES.items() if scope.startswith(f"mma_{side}")}
+def _is_half(dtype: str, k: int) -> bool:
+    """Whether so many terms are 8 of 16 bits; 0 stands for 32 bytes."""
+    size = DType(known_dtype(dtype, *_SUMS)).bytes
+    if k not in (0, 32 // size, *((8,) if size == 2 else ())):
+        raise BadTensorIntrin(f"a tensor core's tiles of {dtype} have no {k} terms", called=user_source(),
+                              reason="the instruction is for another number", allowed="16 or 8" if size == 2 else f"{32 // size}",
+                              fix="leave k out")
+    return size == 2 and k == 8
+
+
+def _scope(side: str, layout: str, half: bool = False) -> str:
+    scopes = {each: scope for scope, each in FRAGMENT_SCOPES.items()
+              if scope.startswith(f"mma_{side}") and (scope in HALF_SCOPES) == half}
     if layout not in scopes:
         shapes = " or ".join(f"[{rows}, {columns}]" for rows, columns in scopes)
         raise BadTensorIntrin(f"a tensor core takes no {side.upper()} of layout {layout!r}", called=user_source(),

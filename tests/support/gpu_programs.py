@@ -306,10 +306,10 @@ def pipelined_matmul(n: int, m: int, depth: int, stages: int, vector: int, dtype
 
 
 def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int] = (2, 2), sums: tuple[int, int] = (16, 16),
-               ahead: int = 8, vector: int = 1) -> Program:
+               ahead: int = 8, vector: int = 1, terms: int = 16) -> Program:
     """float16 on tensor cores at any size: tiles padded with zeros on their way to shared memory, `warps` of a block with
     `sums` each, which leave through shared memory. ahead: elements after each row of a tile in shared memory. vector: how many
-    elements a thread fetches at once."""
+    elements a thread fetches at once. terms: of an instruction, 16 or 8."""
     tile_m, tile_n, tile_k = warps[0] * sums[0], warps[1] * sums[1], 32
     whole_m, whole_n, whole_k = (-(-extent // tile) * tile for extent, tile in ((m, tile_m), (n, tile_n), (k, tile_k)))
     A = te.placeholder((m, k), "float16", name="A")
@@ -332,8 +332,9 @@ def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int
     C = te.compute((m, n), lambda i, j: CP[i, j], name="C")
     s = te.create_schedule(C.op)
     AS, BS = s.cache_read(AP, "shared", [CP]), s.cache_read(BP, "shared", [CP])
-    AF = s.cache_read(AS, "mma_a", [CP])
-    BF = s.cache_read(BS, "mma_b" if layout == "kn" else "mma_bt", [CP])
+    half = "8" if terms == 8 else ""
+    AF = s.cache_read(AS, f"mma_a{half}", [CP])
+    BF = s.cache_read(BS, f"mma_b{half}" if layout == "kn" else f"mma_bt{half}", [CP])
     CF = s.cache_write(CP, "mma_c")
     s[AP].compute_inline()
     s[BP].compute_inline()
@@ -353,13 +354,15 @@ def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int
 
     s[CF].compute_at(s[CP], wj)
     ko, ki = s[CF].split(s[CF].op.reduce_axis[0], factor=tile_k)
-    km, ki = s[CF].split(ki, factor=16)
+    km, ki = s[CF].split(ki, factor=terms)
     s[CF].reorder(ko, km, *s[CF].op.axis, ki)
     s[CF].unroll(km)
-    tiles(s, CF, (s[CF].op.axis[0], 16), (s[CF].op.axis[1], 8), "cuda.mma_m16n8k16", layout)
-    for stage, load in ((AF, ["cuda.mma_load_a"]), (BF, ["cuda.mma_load_b", layout])):
+    product = ["cuda.mma_m16n8k8", layout, 16, 8, 8, "mk", "float16"] if half else ["cuda.mma_m16n8k16", layout]
+    tiles(s, CF, (s[CF].op.axis[0], 16), (s[CF].op.axis[1], 8), *product)
+    for stage, load in ((AF, ["cuda.mma_load_a", "shared", 0, 0, "mk", "float16", terms]),
+                        (BF, ["cuda.mma_load_b", layout, "shared", 0, 0, "float16", terms])):
         s[stage].compute_at(s[CF], km)
-        sizes = (16, 16) if stage is AF else (16, 8) if layout == "kn" else (8, 16)
+        sizes = (16, terms) if stage is AF else (terms, 8) if layout == "kn" else (8, terms)
         tiles(s, stage, *zip(s[stage].op.axis, sizes, strict=True), *load)
     for stage in (AS, BS):
         s[stage].compute_at(s[CF], ko)
@@ -373,7 +376,7 @@ def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int
     return Program(s, [A, B, C], reference, 1e-5)
 
 
-def tiles(s: Any, stage: Any, rows: tuple[Any, int], columns: tuple[Any, int], *intrinsic: str) -> None:
+def tiles(s: Any, stage: Any, rows: tuple[Any, int], columns: tuple[Any, int], *intrinsic: Any) -> None:
     """A stage by unrolled tiles, each by an instruction; what a reduction adds up stays inside."""
     (row, height), (column, width) = rows, columns
     outer, row = s[stage].split(row, factor=height)
@@ -410,6 +413,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "mma_matmul": lambda: mma_matmul(37, 45, 29),
     "mma_matmul_columns": lambda: mma_matmul(33, 50, 70, layout="nk"),
     "mma_matmul_divisible": lambda: mma_matmul(64, 64, 64, ahead=0, vector=8),
+    "mma_matmul_k8": lambda: mma_matmul(37, 45, 29, terms=8),
     "mma_matmul_wide": lambda: mma_matmul(70, 40, 33, warps=(2, 1), sums=(32, 32)),
     "conv2d": lambda: conv2d(5, 11, 7),
     "softmax": lambda: softmax(7, 133),

@@ -39,6 +39,18 @@ def test_products_of_whole_numbers_are_exact_at_any_size(shape: tuple[int, int, 
         np.testing.assert_array_equal(run(program, inputs), program.reference(*inputs).astype("float32"))
 
 
+@pytest.mark.parametrize(("layout", "ahead"), [("kn", 8), ("nk", 8), ("kn", 1), ("nk", 1)])
+def test_products_of_8_terms_are_exact_and_the_hardware_has_them(layout: str, ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ahead: by ldmatrix where rows are aligned, and one by one where they are not."""
+    program = mma_matmul(37, 45, 29, layout, ahead=ahead, terms=8)
+    for seed in SEEDS:
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        inputs = whole_numbers(program, seed)
+        np.testing.assert_array_equal(run(program, inputs), program.reference(*inputs).astype("float32"))
+    code = tw.build(program.schedule, program.args, target="cuda -arch=sm_80").source("sass")
+    assert "HMMA.1688.F32" in code and ("LDSM.16" in code) == (ahead == 8) and not re.search(r"\b(LDL|STL)\b", code)
+
+
 def test_sums_are_rounded_once_a_product_of_tiles() -> None:
     program = mma_matmul(32, 32, 16)
     inputs = program.inputs(5)
@@ -239,6 +251,13 @@ def test_a_stage_in_other_memory_is_no_fragment() -> None:
     s[fragment].set_scope("shared")
     with pytest.raises(LoweringError, match=r"it lies in shared memory, and .* is declared in mma_a"):
         build(s, args)
+
+
+def test_tiles_have_16_or_8_terms() -> None:
+    with pytest.raises(TensorExpressionError, match="tiles of float16 have no 4 terms"):
+        te.intrinsics.get("cuda.mma_load_a", "shared", 0, 0, "mk", "float16", 4)
+    with pytest.raises(TensorExpressionError, match="tiles of int8 have no 8 terms"):
+        te.intrinsics.get("cuda.mma_load_b", "nk", "shared", 0, 0, "int8", 8)
 
 
 def test_b_comes_by_rows_of_k_or_of_n() -> None:
