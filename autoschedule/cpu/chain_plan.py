@@ -172,10 +172,17 @@ class Chain:
         sizes = cut.sizes
         if near and len(near) == len(self.stored) - len(self.beside):
             sizes = tuple(1 if at < self.flat - 1 else rows if at < self.flat else extent for at, extent in enumerate(self.extents))
-        flat = {op: next(at for at, side in enumerate(self.members[op].sides) if side.axis >= self.flat or at == len(op.axis) - 1)
-                for op in (self.output, *self.stored)}
+        flat = {op: self._flat_of(self.members[op].sides) for op in (self.output, *self.stored)}
         rings = tuple(op for op in self.stored if self.members[op].turns(cut))
         return Tile(sizes, flat, near, rows, cut.rolled, cut.along, rings, beside=self.beside)
+
+    def _flat_of(self, sides: Sequence[Side]) -> int:
+        """The first of the last dimensions of a region that lie along the output's rows. One that is the same for all tiles, as of
+        a single image, is not the first of them."""
+        at = len(sides) - 1
+        while at > 0 and sides[at - 1].axis >= self.flat:
+            at -= 1
+        return next((each for each in range(at, len(sides)) if sides[each].factor), len(sides) - 1)
 
     def _rows(self) -> Cut:
         """Rows by themselves."""
