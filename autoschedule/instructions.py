@@ -147,6 +147,17 @@ def load_of(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tupl
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
     own = [axis for axis, step in steps.items() if step]
     width = machine.lanes(access.bytes * 8)
-    if own and min(abs(steps[axis]) for axis in own) > 1:
+    if own and not _side_by_side([(abs(steps[axis]), lanes[axis]) for axis in own]):
         return "gather", vectors(lanes, own, width)
     return "store" if access.stored else "load", pieces(prod(lanes[axis] for axis in own), width, machine)
+
+
+def _side_by_side(steps: Iterable[tuple[int, int]]) -> bool:
+    """Whether lanes read neighbours, given how far one step along each of their axes moves and how many values it takes: those of a
+    window over rows that are longer than the lanes' do not."""
+    reach = 1
+    for step, values in sorted(steps):
+        if values > 1 and step != reach:
+            return False
+        reach *= values
+    return True

@@ -22,6 +22,7 @@ from ..operations import inlined_into, weight
 from ..plan import Candidate
 from .chain_plan import ASSUMED
 from .injective import LIGHT, sweep, worth_threads
+from .windows import window_ways
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -37,9 +38,9 @@ MOST_WRITTEN = 16
 
 def chain(group: Group) -> None:
     """The rule. The group's parts are what is stored for each tile."""
-    group.choose("chain", [
-        Candidate(str(tile), partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile), tile.estimate)
-        for tile in group.tiles])
+    ways = [Candidate(str(tile), partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile), tile.estimate)
+            for tile in group.tiles]
+    group.choose("chain", [*ways, *([] if group.tiles[0].beside else window_ways(group, group.parts))])
 
 
 def _by_themselves(group: Group, tile: Tile) -> None:

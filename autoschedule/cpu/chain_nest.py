@@ -16,7 +16,7 @@ from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import ASSUMED, Body, Estimate, Lines, Nest, estimate
-from ..instructions import instructions_of, load_of
+from ..instructions import class_of, instructions_of, load_of, number_of
 from ..pieces import Tile
 from .chain_member import CUT_ROWS, Cut, Member
 
@@ -149,8 +149,11 @@ class Nests:
                 found[id(node)] = Access(node.producer, tuple(node.indices), _shape(node.producer))
         others = {id(node): each for node, each in _distinct(value, found)}
         count: Counter[str] = instructions_of([value], self.machine, taps, lanes, tuple(lanes), lambda node: found[id(node)])
-        if taps:
-            count["add"] += prod(taps.values()) * ceil(prod(lanes.values()) / member.lanes)
+        if op.reduction is not None:
+            many = prod(taps.values()) * ceil(prod(lanes.values()) / member.lanes)
+            for node in post_order(*op.reduction.combiner.result):
+                if class_of(node):
+                    count[class_of(node)] += many * number_of(node)
         stored = {each: each.output(0) for each, one in self.members.items() if one.is_stored}
         tensors = {tensor: each for each, tensor in stored.items()}
         reads: Counter[Operation] = Counter()

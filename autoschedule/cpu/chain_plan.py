@@ -21,8 +21,9 @@ from ...codegen.machine import Machine
 from ...ir.analysis.linear import linear, terms
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IntImm, IterVar, Max, Min, ProducerLoad, Var
+from ...ir.expr import Expr, IfThenElse, IntImm, IterVar, Max, Min, ProducerLoad, Var
 from ...ir.ops import const
+from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..groups import TRIVIAL
@@ -32,13 +33,15 @@ from ..reads import places_of
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, cycles_of, operators_of, taps_of
 from .chain_nest import Nests
 
-__all__ = ["ASSUMED", "Chain", "chain_of", "is_window"]
+__all__ = ["ASSUMED", "Chain", "chain_of", "ends_within_vectors", "is_window"]
 
 MOST_TAPS = 64
 """Elements of a window, which are written out one after the other."""
 MOST_MIXED = 4
 """Values of a reduce axis that does not slide, as over the channels of a pixel."""
 MOST_MEMBERS = 24
+MASKED = 5
+"""Operators in whose time a part of a vector is loaded where parts cost more than whole ones, beside what that does."""
 MOST_INLINED = 256
 """Operators that are inlined into a chain."""
 SIZES = (1, 4, 8, 16, 32, 64, 128)
@@ -196,7 +199,8 @@ class Chain:
             return False
         read = self.members[self.output].vectors(Cut(tuple(self.extents))) * times / max(prod(side.extent for side in sides), 1)
         again = max(times, read * self.members[self.output].lanes) - 1
-        return again <= 0 or again * operators_of(producer) * OPERATOR <= STORE + LOAD * times
+        operators = operators_of(producer) + (MASKED if ends_within_vectors(producer, self.machine) else 0)
+        return again <= 0 or again * operators * OPERATOR <= STORE + LOAD * times
 
     # Regions
 
@@ -359,6 +363,13 @@ class Chain:
             index is op.axis[at] and isinstance(extent, IntImm) and extent.value == self.extents[at]
             for op in (self.output, *self.beside) for load in loads_of(op)
             for index, extent in zip(load.indices, load.producer.shape, strict=True) if op.axis[at] in axes_in(index))
+
+
+def ends_within_vectors(producer: Operation, machine: Machine) -> bool:
+    """Whether guards tell the lanes of its vectors apart, as at the sides of a padded image, and parts of vectors cost more
+    than whole ones."""
+    return not machine.masks and any(isinstance(node, IfThenElse) and producer.axis[-1] in axes_in(node.condition)
+                                     for node in post_order(*producer.values))
 
 
 def _bytes_before(output: Operation) -> float:

@@ -15,16 +15,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...ir.analysis.linear import linear, terms
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..estimate import Estimate
 from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
+from ..plan import Candidate
 from .cells import into_cells
-from .contraction import contraction
+from .chain_plan import is_window
+from .contraction import DOUBT, contraction
 from .in_order import rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
 from .sums import sums, time_of_sums
+from .windows import window_ways
+from .windows_nest import time_of_images
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -43,7 +49,33 @@ def reduction(group: Group) -> None:
         return
     if reads_once(group):
         reduce(group)
-        return
+    elif not _windows(group):
+        _any_sums(group)
+
+
+def _windows(group: Group) -> bool:
+    """Schedules a group whose anchor is a window over what it reads; does nothing and returns False where it is none."""
+    if group.parts or not is_window(group.anchor) or not all(map(partial(_slides, group.anchor), group.anchor.reduce_axis)):
+        return False
+    ways = window_ways(group, (*group.heads, *([group.anchor] if group.anchor is not group.output else [])))
+    if not ways:
+        return False
+    sums = time_of_sums(group)
+    if sums is not None:
+        sums = Estimate((*sums.parts, ("what is not foreseen", DOUBT * sums.seconds),
+                         *(time_of_images(group, group.heads).parts if group.heads else ())))
+        ways.append(Candidate("as any sum", partial(_any_sums, group), sums))
+    group.choose("windows", ways)
+    return True
+
+
+def _slides(anchor: Operation, axis: IterVar) -> bool:
+    """Whether a reduce axis is summed with a data axis in some index: no others are of windows alone, as channels are not."""
+    forms = [[part for part, _ in terms(linear(index))] for load in loads_of(anchor) for index in load.indices]
+    return any(axis in form and any(isinstance(part, IterVar) and part.kind == "data" for part in form) for form in forms)
+
+
+def _any_sums(group: Group) -> None:
     if not contraction(group, partial(_other_sums, group), partial(time_of_sums, group)):
         _other_sums(group)
 

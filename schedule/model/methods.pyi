@@ -115,9 +115,11 @@ class StagePrimitives:
         parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
         not to depend on each other. parallel_barrier_when_finish: of a parallel loop; they are not, all threads finish it before
         anything goes on.
+        loop_partition_hint: the loop is cut where the guards of values in it end, those of te.if_then_else, so that most iterations
+        have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
         nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
         read soon; a hint, for loops whose lanes store side by side to one tensor.
-        The last five take no value, a bool or an integer.
+        The last six take no value, a bool or an integer.
 
         Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
         """

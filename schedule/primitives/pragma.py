@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar, StringImm
 from ...ir.ops import const
+from ...ir.passes.common.loop_partition import HINT
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
 from ..errors import UnknownPragma
 from ..model.attributes import IMPORT_C, IMPORT_LLVM, SKIP
@@ -38,14 +39,14 @@ _TEXT = _Key(lambda value: isinstance(value, str) and bool(value.strip()), "the 
 KEYS = {
     "auto_unroll_max_step": _COUNT, "unroll_explicit": _Key(_COUNT.takes, True),
     "parallel_launch_point": _SWITCH, "parallel_stride_pattern": _SWITCH, "parallel_barrier_when_finish": _SWITCH,
-    NONTEMPORAL: _SWITCH, SKIP: _SWITCH, IMPORT_LLVM: _TEXT, IMPORT_C: _TEXT,
+    HINT: _SWITCH, NONTEMPORAL: _SWITCH, SKIP: _SWITCH, IMPORT_LLVM: _TEXT, IMPORT_C: _TEXT,
 }
 """What passes read."""
 
 _FOREIGN = {
     "axis": AXIS, "pragma_value": either(NOTHING, FLAG, integer(0, 4096)), "pragma_type": one_of(
         "auto_unroll_max_step", "unroll_explicit", "parallel_launch_point", "parallel_stride_pattern",
-        "parallel_barrier_when_finish", NONTEMPORAL),
+        "parallel_barrier_when_finish", HINT, NONTEMPORAL),
 }
 """Without those that bring code or leave loops out."""
 
@@ -57,7 +58,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     axis = drawer.pick(stage.leaf_iter_vars)
     pragmas: list[tuple[str, Any]] = [
         ("auto_unroll_max_step", 8), ("auto_unroll_max_step", 64), ("unroll_explicit", True),
-        ("parallel_barrier_when_finish", None), ("parallel_stride_pattern", None), ("parallel_launch_point", None)]
+        ("parallel_barrier_when_finish", None), ("parallel_stride_pattern", None), ("parallel_launch_point", None),
+        (HINT, None)]
     key, value = drawer.pick(pragmas)
     return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)
 
@@ -80,9 +82,11 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
     not to depend on each other. parallel_barrier_when_finish: of a parallel loop; they are not, all threads finish it before
     anything goes on.
+    loop_partition_hint: the loop is cut where the guards of values in it end, those of te.if_then_else, so that most iterations
+    have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
     nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
     read soon; a hint, for loops whose lanes store side by side to one tensor.
-    The last five take no value, a bool or an integer.
+    The last six take no value, a bool or an integer.
 
     Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
     """

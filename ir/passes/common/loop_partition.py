@@ -11,7 +11,7 @@ masked; in a select that chooses an index, in which lanes differ; or the one tha
 in which lanes differ, and would be gathered. For the
 outermost loop in which a guard is monotone, the iterations are found in which it holds whatever the loops inside do;
 bounds may be symbolic. Each of the parts is searched again for loops inside it. A budget bounds how often a statement
-is copied.
+is copied. A loop with the pragma loop_partition_hint is cut for each if_then_else in its body, as if all were likely.
 
 It stands before vectorize and unroll (a guard left inside a lane would mask it, one inside an unrolled body would be
 copied with it), and while indices are n-d, because simplify comes after it to decide what is left.
@@ -28,12 +28,15 @@ from ...analysis.linear import Atom, atom_of, expression, is_index, linear, term
 from ...arith.linear import LinearForm
 from ...dtype import INT64
 from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, FloorMod, IfThenElse, IntImm, Max, Min, Node, Select, Var
-from ...ops import TRUE, cast, const, floordiv, maximum, minimum
+from ...ops import TRUE, cast, const, floordiv, is_const, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
 from .fresh_copy import Copier, fold, fresh_copy
 
-__all__ = ["MAX_COPIES", "Cut", "find_cut", "loop_partition"]
+__all__ = ["HINT", "MAX_COPIES", "Cut", "find_cut", "loop_partition"]
+
+HINT = "loop_partition_hint"
+"""The pragma of a loop that is cut for guards of values too."""
 
 MAX_COPIES = 16
 """How many copies of one statement partitioning may leave."""
@@ -170,6 +173,7 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
 def _guards(loop: For) -> Iterator[_Guard]:
     """The comparisons that guard something in the body of `loop`, with the loops that stand between."""
     stack: list[tuple[Node, tuple[For, ...], bool]] = [(loop.body, (), False)]
+    hinted = any(key == HINT and not is_const(value, 0) for key, value in loop.pragmas)
     met: set[tuple[int, bool]] = set()
     """The expressions of the statement, which may share what they are made of."""
     while stack:
@@ -185,8 +189,8 @@ def _guards(loop: For) -> Iterator[_Guard]:
         elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
             for part, likely in _parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
-                if likely or lanes:
-                    yield _Guard(part, part, likely, inner, lanes, in_index)
+                if likely or lanes or hinted:
+                    yield _Guard(part, part, likely or hinted, inner, lanes, in_index)
         elif isinstance(node, (Min, Max)) and is_index(node):
             condition = _clamps_nothing(node)
             if _differs_in_lanes(condition, (loop, *inner)):
@@ -313,12 +317,13 @@ class _Partitioner(Rewriter):
         """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what
         is left of its guards may cut the loops inside."""
         extent = _length(low, high)
-        if extent.is_const and extent.const == 1 and not loop.pragmas:
+        pragmas = tuple(pair for pair in loop.pragmas if pair[0] != HINT)
+        if extent.is_const and extent.const == 1 and not pragmas:
             return self._body(_Prover({loop.var: low}, proved).visit(loop.body), copies)
         var = Var(loop.var.name, loop.var.dtype)
         body = self._body(_Prover({loop.var: var}, proved).visit(loop.body), copies)
         count = maximum(expression(extent, var.dtype), const(0, var.dtype))
-        return For(var, low, count, loop.kind, body, loop.thread, loop.pragmas, loop.line)
+        return For(var, low, count, loop.kind, body, loop.thread, pragmas, loop.line)
 
     def _branches(self, loop: For, cut: Cut) -> Stmt | None:
         """One parallel loop over all iterations: two of them would meet at a barrier between."""

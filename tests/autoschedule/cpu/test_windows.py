@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import tilewright as tw
 from tilewright import te
+from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.rules import RULES, fusion_on
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import CHAIN
+from tilewright.autoschedule.plan import Candidate
 from tilewright.codegen.machine import MACHINES
 
 
@@ -30,3 +37,44 @@ def test_a_batch_of_one_image_does_not_make_one_vector_of_all_it_holds() -> None
               for piece in cut(te.create_schedule([by_channels(56, 58, 96, 5)]), RULES, fusion_on(machine)) if piece.tag == CHAIN]
     assert any("padded" in [op.name for op in piece.parts] for piece in pieces), "some machine stores it for each tile"
     assert {at for piece in pieces for tile in piece.tiles for at in tile.flat.values()} == {3}
+
+
+def maxima(high: int, wide: int) -> te.Tensor:
+    """What an image lacks to the greatest value around each place."""
+    a = te.placeholder((3, high, wide), name="a")
+    padded = te.compute((3, high + 2, wide + 2), lambda c, y, x: te.if_then_else(
+        te.all(y >= 1, y < high + 1, x >= 1, x < wide + 1), a[c, y - 1, x - 1], te.min_value("float32")), name="padded")
+    p, q = te.reduce_axis((0, 3), name="p"), te.reduce_axis((0, 3), name="q")
+    most = te.compute((3, high, wide), lambda c, y, x: te.max(padded[c, y + p, x + q], axis=[p, q]), name="most")
+    return te.compute((3, high, wide), lambda c, y, x: most[c, y, x] - a[c, y, x], name="less")
+
+
+def run(s: te.Schedule, args: Sequence[te.Tensor], inputs: Sequence[np.ndarray], target: str) -> np.ndarray:
+    found = np.empty([int(str(extent)) for extent in args[-1].shape], "float32")
+    tw.build(s, list(args), target=target)(*inputs, found)
+    return found
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"], ids=["here", "without masks"])
+@pytest.mark.parametrize("result", [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1)], ids=["channels", "maxima", "narrow"])
+def test_windows_in_registers_keep_their_bits(result: te.Tensor, target: str) -> None:
+    """Whether what they read around each place is stored or not, and for any number of places together."""
+    plain = te.create_schedule([result])
+    args = [tensor for stage in plain.stages for tensor in stage.op.outputs if not stage.op.input_tensors] + [result]
+    drawn = np.random.default_rng(0)
+    inputs = [drawn.standard_normal([int(str(extent)) for extent in tensor.shape]).astype("float32") for tensor in args[:-1]]
+    expected = run(plain, args, inputs, target)
+    asked: list[list[int]] = []
+
+    def take(_: str, ways: Sequence[Candidate]) -> int:
+        asked.append([at for at, way in enumerate(ways) if "places of" in way.description])
+        return asked[-1][min(taken, len(asked[-1]) - 1)] if asked[-1] else 0
+
+    taken = 0
+    scheduler.schedule([result], target, chooser=take, exact=True)
+    several = max(asked, key=len)
+    assert several, "there are such ways"
+    for taken in (0, len(several) - 1):
+        s = scheduler.schedule([result], target, chooser=take, exact=True)
+        assert s.is_exact
+        assert run(s, args, inputs, target).tobytes() == expected.tobytes(), taken

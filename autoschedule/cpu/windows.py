@@ -1,0 +1,174 @@
+"""Windows whose sums stay in registers: lanes along rows of the result, several neighbours along another axis computed together, so
+that what is read for one is used for those around it.
+
+    for others (in parallel):
+        image = ...                              # what windows read around each place, for the task; or it is inlined
+        for vectors of a row:                    # written out where there are few: their masks are then constants
+            for y.outer:
+                for y.inner in ROWS (unrolled):  for taps (unrolled):  sums[y.inner, lanes] += image[...] * weights[...]
+                result[y.inner, lanes] = sums[y.inner, lanes] ...
+
+Of what tag a program is makes no difference: windows are known by what they read (see chain_plan.is_window).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IfThenElse, IterVar
+from ...ir.visit import post_order
+from ...schedule import Stage
+from ...te.operation import Operation
+from ...te.shape import constant_extent
+from ..loops import fused
+from ..operations import weight
+from ..plan import Candidate
+from .chain_member import taps_of
+from .chain_plan import ends_within_vectors, is_window
+from .injective import worth_threads
+from .lanes import power_below
+from .transposes import expanded, loads_in
+from .windows_nest import time_of_windows
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["window_ways"]
+
+FEW_VECTORS = 4
+"""Vectors of a row that are unrolled, borders and all."""
+ROWS = (4, 8, 6, 3, 2, 1)
+"""Places computed together, of those that take about as long the first."""
+CHEAP = 24
+"""Operators of what windows read up to which it may be computed for each tap: a guard of a padded image."""
+MOST_BODIES = 200
+"""Taps of all places together that are written out."""
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """rows: how many places along the data axis `along` of the result are computed together. stored: whether what windows read
+    around each place is stored for each task, rather than computed wherever it is read."""
+
+    along: int
+    rows: int
+    stored: bool
+
+    def describe(self, axis: IterVar) -> str:
+        return f"windows of {self.rows} places of {axis.name} in registers{', their image stored' if self.stored else ''}"
+
+
+def window_ways(group: Group, parts: Sequence[Operation]) -> list[Candidate]:
+    """The ways to compute a group whose output is a window, or takes windows up element by element, with its parts; none where it
+    is anything else. parts: what is neither inlined nor placed yet, producers first."""
+    sums, images = _sums_and_images(group, parts)
+    axes = group.s[group.output].op.axis
+    if not sums or len(axes) < 2 or any(not constant_extent(axis) for axis in axes):
+        return []
+    taps = max(map(taps_of, sums))
+    ways: list[Candidate] = []
+    parallel = worth_threads(axes, _operators(sums))
+    for plan in _plans(group, taps, images):
+        time = time_of_windows(group, sums, images, plan.along, plan.rows, plan.stored, parallel)
+        ways.append(Candidate(plan.describe(axes[plan.along]), partial(_apply, group, sums, images, plan), time))
+    return ways
+
+
+def _plans(group: Group, taps: int, images: Sequence[Operation]) -> list[WindowPlan]:
+    axes = group.s[group.output].op.axis
+    held = [True] if any(weight(image) > CHEAP for image in images) else [False]
+    if held == [False] and any(map(partial(ends_within_vectors, machine=group.machine), images)):
+        held = [False, True]
+    plans: list[WindowPlan] = []
+    for along in range(len(axes) - 1):
+        extent = constant_extent(axes[along]) or 1
+        if extent == 1 and len(axes) > 2:
+            continue
+        sizes = dict.fromkeys(min(rows, extent) for rows in ROWS)
+        plans += [WindowPlan(along, rows, stored) for stored in held for rows in sizes if rows * taps <= MOST_BODIES or rows == 1]
+    return plans
+
+
+def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
+    """The windows of a group, each read by the output at its own place alone; and what these read."""
+    s, output = group.s, group.output
+    sums = [op for op in (*parts, output) if op.reduction is not None]
+    images = [op for op in parts if op.reduction is None]
+    if not all(map(is_window, sums)):
+        return [], []
+    axes = s[output].op.axis
+    reads = loads_in(expanded(s, s[output].op))
+    for op in sums:
+        if op is not output and not all(
+                len(load.indices) == len(axes) and all(a is b for a, b in zip(load.indices, axes, strict=True))
+                for load in reads if load.producer is op.output(0)):
+            return [], []
+        if op is not output and any(op in (tensor.op for tensor in other.input_tensors) for other in (*sums, *images)):
+            return [], []
+    return sums, images
+
+
+def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation], plan: WindowPlan) -> None:
+    s, output = group.s, group.output
+    if not plan.stored:
+        for image in reversed(images):
+            s[image].compute_inline()
+    held = [s.cache_write(list(op.outputs), "local")[0].op if op is output else op for op in sums]
+    stage = s[output]
+    axes = list(stage.op.axis)
+    place, last = axes[plan.along], axes[-1]
+    outer = [axis for axis in axes if axis is not place and axis is not last]
+    width, extent = group.machine.lanes(output.output(0).dtype.bits), constant_extent(last) or 1
+    vector, lane = stage.split(last, factor=_vector(extent, width))
+    block, row = stage.split(place, factor=plan.rows)
+    stage.reorder(*outer, vector, block, row, lane)
+    stage.unroll(row)
+    if -(-extent // width) <= FEW_VECTORS:
+        stage.unroll(vector)
+    stage.vectorize(lane)
+    task = fused(stage, outer) if outer else None
+    guarded = any(isinstance(node, IfThenElse) for op in held for node in post_order(expanded(s, s[op].op)))
+    for loop in (block, *([task] if task is not None else [])) if guarded else ():
+        stage.pragma(loop, "loop_partition_hint")
+    if worth_threads(axes, _operators(sums)):
+        stage.parallel(task if task is not None else block)
+    for op in held:
+        s[op].compute_at(stage, block)
+        _sum_up(s[op])
+    for image in images if plan.stored else ():
+        if task is not None:
+            s[image].compute_at(stage, task)
+        _stored(group, s[image])
+
+
+def _operators(sums: Sequence[Operation]) -> int:
+    """Of an element, in all taps."""
+    return sum(2 * taps_of(op) for op in sums)
+
+
+def _sum_up(stage: Stage) -> None:
+    """The sums of one tile: place after place, so that few of the data are held at a time."""
+    *outer, lane = stage.op.axis
+    taps = list(stage.op.reduce_axis)
+    stage.reorder(*outer, *taps, lane)
+    for axis in (*outer, *taps):
+        stage.unroll(axis)
+    stage.vectorize(lane)
+
+
+def _stored(group: Group, stage: Stage) -> None:
+    """An image, a row at a time in vectors."""
+    column = stage.op.axis[-1]
+    width, extent = group.machine.lanes(stage.op.output(0).dtype.bits), constant_extent(column) or 1
+    vector, lane = stage.split(column, factor=_vector(extent, width))
+    if -(-extent // width) <= FEW_VECTORS:
+        stage.unroll(vector)
+    stage.vectorize(lane)
+
+
+def _vector(extent: int, width: int) -> int:
+    """Lanes along an axis of so many values: a vector, or the least power of two that holds a shorter axis."""
+    return width if extent >= width else power_below(2 * extent - 1)

@@ -1,0 +1,213 @@
+"""How long windows in registers take, as they would be computed: what an estimate needs of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from ...ir.analysis.footprint import Access, box_of
+from ...ir.combine import is_fused
+from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, Mul, Reduce, Select, Var
+from ...ir.visit import Rewriter, post_order, substitute
+from ...te.operation import Operation
+from ...te.rewrite import inline
+from ...te.shape import constant_extent
+from ..estimate import ASSUMED, Body, Estimate, Nest, estimate
+from ..instructions import class_of, instructions_of, number_of
+from ..operations import axes_in
+from .transposes import expanded, loads_in
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["time_of_images", "time_of_windows"]
+
+SCRATCH = 4
+"""Registers kept for what is neither a sum nor a weight."""
+WIDEST = 4
+"""Strides of lanes up to which whole vectors are loaded and lanes picked (codegen); beyond, they are gathered."""
+
+
+def time_of_windows(
+    group: Group, sums: Sequence[Operation], images: Sequence[Operation], along: int, rows: int, stored: bool, parallel: bool,
+) -> Estimate:
+    """Of sums that are kept for `rows` places along a data axis of the output. parallel: whether threads share tasks."""
+    return estimate(_Nests(group, sums, images, along, rows, stored, parallel).nest(), group.machine)
+
+
+def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
+    """Of what windows read around each place, stored before them."""
+    nests = _Nests(group, (), images, 0, 1, stored=True, parallel=False)
+    return estimate(Nest(None, 1, tuple(nests.image(image, _shape(image.output(0))) for image in images)), group.machine)
+
+
+class _Nests:
+    def __init__(self, group: Group, sums: Sequence[Operation], images: Sequence[Operation], along: int, rows: int,
+                 stored: bool, parallel: bool) -> None:
+        self.group, self.sums, self.images, self.machine = group, sums, images, group.machine
+        self.along, self.rows, self.stored, self.parallel = along, rows, stored, parallel
+        self.output = group.s[group.output].op
+        self.lanes = self.machine.lanes(self.output.output(0).dtype.bits)
+
+    def nest(self) -> Nest:
+        axes = self.output.axis
+        extents = [constant_extent(axis) or ASSUMED for axis in axes]
+        body: tuple[Nest, ...] = (Nest(axes[self.along], ceil(extents[self.along] / self.rows), (self._tile(),)),)
+        body = (Nest(axes[-1], ceil(extents[-1] / self.lanes), body),)
+        if self.stored:
+            body = (*(self.image(image, self._region(image)) for image in self.images), *body)
+        for at in reversed(range(len(axes) - 1)):
+            if at != self.along:
+                body = (Nest(axes[at], extents[at], body, parallel=self.parallel),)
+        return body[0] if len(body) == 1 else Nest(None, 1, body)
+
+    def _tile(self) -> Body:
+        """The sums of some places of one vector, and what becomes of them."""
+        axes = self.output.axis
+        tile: dict[IterVar, int] = {axes[self.along]: self.rows, axes[-1]: self.lanes}
+        count: Counter[str] = Counter()
+        accesses: list[Access] = []
+        held = 0
+        for op in self.sums:
+            now = self.group.s[op].op
+            reduction = now.reduction
+            assert reduction is not None
+            own = {now.axis[self.along]: self.rows}
+            taps = {axis: constant_extent(axis) or 1 for axis in now.reduce_axis}
+            source = self._source(now)
+            fused = isinstance(source, Mul) and is_fused(reduction, 0)
+            terms = [source.a, source.b] if fused and isinstance(source, Mul) else [source]
+            loads = self._counted(terms, {**own, **taps}, now.axis[-1], count, accesses, dict(zip(now.axis, axes, strict=True)))
+            held += self.rows + (loads if loads <= self.machine.registers - SCRATCH - self.rows else 1)
+            each = Counter(["fma"]) if fused else Counter(
+                class_of(node) for node in post_order(*reduction.combiner.result) if class_of(node) for _ in range(number_of(node)))
+            for name, many in each.items():
+                count[name] += many * self.rows * prod(taps.values())
+        value = expanded(self.group.s, self.output)
+        if not isinstance(value, Reduce):
+            sums = {op.output(0) for op in self.sums}
+            self._counted([value], {axes[self.along]: self.rows}, axes[-1], count, accesses, {}, skip=sums)
+        count["store"] += self.rows
+        spilled = max(held + SCRATCH - self.machine.registers, 0) * len(self.sums)
+        count["load"] += spilled
+        count["store"] += spilled
+        accesses.append(Access(self.output.output(0), axes, _shape(self.output.output(0)), stored=True))
+        return Body(count, tuple(accesses), tuple(tile.items()))
+
+    def _source(self, now: Operation) -> Expr:
+        """A term, with the images in it where they are inlined."""
+        reduce = expanded(self.group.s, now)
+        assert isinstance(reduce, Reduce)
+        value = reduce.sources[0]
+        if not self.stored:
+            for image in reversed(self.images):
+                value = inline(value, image.output(0), image.axis, expanded(self.group.s, self.group.s[image].op))
+        return value
+
+    def _counted(
+        self, values: Sequence[Expr], written_out: Mapping[IterVar, int], lane: IterVar, count: Counter[str],
+        accesses: list[Access], moved: Mapping[IterVar, IterVar], skip: Iterable[object] = (),
+    ) -> int:
+        """Adds what expressions take; returns the loads that every tile needs anew of what only taps change."""
+        lanes = {lane: self.lanes}
+        apart = any(lane in axes_in(node.condition) for value in values for node in post_order(value)
+                    if isinstance(node, (IfThenElse, Select)))
+        values = [_unguarded(value) for value in values]
+        found = {id(load): Access(load.producer, tuple(load.indices), _shape(load.producer)) for value in values
+                 for load in loads_in(value)}
+        arithmetic = instructions_of(values, self.machine, written_out, lanes, (), lambda load: found[id(load)])
+        for name in ("load", "gather"):
+            arithmetic.pop(name, None)
+        count.update(arithmetic)
+        met: set[tuple[object, ...]] = set()
+        alike = 0
+        for value in values:
+            for load in loads_in(value):
+                access = found[id(load)]
+                key = (access.array, *access.pattern)
+                if key in met or load.producer in skip:
+                    continue
+                met.add(key)
+                many = _distinct(access, written_out)
+                if not access.step(lane) and not any(access.step(axis) for axis in written_out if axis.kind != "reduce"):
+                    alike += many
+                self._loaded(access, lane, many, count, apart)
+                indices = tuple(_moved(index, moved) for index in load.indices)
+                accesses.append(Access(load.producer, indices, _shape(load.producer)))
+        return alike
+
+    def _loaded(self, access: Access, lane: IterVar, many: int, count: Counter[str], apart: bool) -> None:
+        step = abs(access.step(lane))
+        if step > WIDEST:
+            count["gather"] += many
+            return
+        count["masked" if apart and step and not self.machine.masks else "load"] += many
+        count["shuffle"] += many * (step - 1)
+
+    def image(self, image: Operation, extents: Sequence[int]) -> Nest:
+        """A region of an image that is stored, so many elements along each axis."""
+        value = expanded(self.group.s, self.group.s[image].op)
+        loads = loads_in(value)
+        found = {id(load): Access(load.producer, tuple(load.indices), _shape(load.producer)) for load in loads}
+        lanes = {image.axis[-1]: self.lanes}
+        count = instructions_of([value], self.machine, {}, lanes, (), lambda load: found[id(load)])
+        count["store"] += 1
+        stored = Access(image.output(0), image.axis, _shape(image.output(0)), stored=True)
+        nest: Nest | Body = Body(count, (*found.values(), stored), ((image.axis[-1], self.lanes),))
+        for axis, extent in zip(reversed(image.axis), reversed([*extents[:-1], ceil(extents[-1] / self.lanes)]), strict=True):
+            nest = Nest(axis, extent, (nest,))
+        assert isinstance(nest, Nest)
+        return nest
+
+    def _region(self, image: Operation) -> list[int]:
+        """How long the region is that a task reads."""
+        whole: dict[Var, int] = {}
+        for op in self.sums:
+            now = self.group.s[op].op
+            for at, axis in enumerate(now.axis):
+                whole[axis] = (constant_extent(axis) or ASSUMED) if at in (self.along, len(now.axis) - 1) else 1
+            whole.update((axis, constant_extent(axis) or 1) for axis in now.reduce_axis)
+        extents = [1] * len(image.axis)
+        shape = _shape(image.output(0))
+        for op in self.sums:
+            for load in loads_in(expanded(self.group.s, self.group.s[op].op)):
+                if load.producer is image.output(0):
+                    access = Access(load.producer, tuple(load.indices), shape)
+                    extents = [max(known, min(width, extent)) if isinstance(width, int) else extent
+                               for known, width, extent in zip(extents, box_of(access, whole), shape, strict=True)]
+        return extents
+
+
+def _distinct(access: Access, loops: Mapping[IterVar, int]) -> int:
+    """How many elements a load reads while loops run."""
+    if access.sums is None:
+        return prod(size for axis, size in loops.items() if access.step(axis))
+    places = 1
+    for _, parts in access.sums:
+        moving = [(factor, loops[var]) for var, factor in parts if isinstance(var, IterVar) and var in loops]
+        places *= len({sum(at) for at in product(*(range(0, factor * size, factor) for factor, size in moving))})
+    return places
+
+
+def _moved(index: Expr, moved: Mapping[IterVar, IterVar]) -> Expr:
+    values: dict[Var, Expr] = {**moved}
+    return substitute(index, values) if values else index
+
+
+def _shape(tensor: object) -> tuple[int, ...]:
+    shape: Iterable[Expr] = getattr(tensor, "shape", ())
+    return tuple(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in shape)
+
+
+class _Unguarded(Rewriter):
+    """Where a guarded load is one: loops end where guards do, and what costs anything is a load of a part of a vector."""
+
+    def IfThenElse(self, node: IfThenElse) -> Expr:
+        return self.visit(node.true_value) if isinstance(node.false_value, (FloatImm, IntImm)) else self.generic(node)
+
+
+def _unguarded(value: Expr) -> Expr:
+    return _Unguarded().visit(value)
