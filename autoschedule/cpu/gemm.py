@@ -31,6 +31,7 @@ from ...te.tensor import Tensor
 from ..contractions import upstream
 from ..operations import is_known, source
 from ..plan import Candidate
+from .byte_tiles import byte_tiles
 from .fallback import reduction
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
@@ -54,6 +55,15 @@ SHALLOW = 256
 def gemm(group: Group) -> None:
     """The rule of matmul, batch_matmul, dense and packed_dense, and of reductions that no tag has a rule for: many are products
     without saying so. What is none is scheduled as any reduction."""
+    tiles = byte_tiles(group)
+    if tiles:
+        group.choose("byte_tiles", [*tiles, Candidate("as other products", partial(_products, group))])
+    else:
+        _products(group)
+
+
+def _products(group: Group) -> None:
+    """Products of numbers that vectors multiply one by one."""
     anchor = group.anchor
     if not is_product(anchor):
         reduction(group)

@@ -20,6 +20,7 @@ from .features import conversions, maths_options
 from .imported import with_imports
 from .jit import CompiledModule, compile_text, declared
 from .text import ModuleText
+from .tiles import tile_functions
 
 __all__ = ["CodegenOptions", "Unit", "compile_function", "kernel_symbol", "module_text", "unit_of"]
 
@@ -73,7 +74,7 @@ def module_text(
     from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
     imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))
     header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
-    return with_imports(module.text(header), tuple(imported)), messages
+    return with_imports(module.text(header), (*imported, *tile_functions(module.declared, target))), messages
 
 
 @dataclass(frozen=True)

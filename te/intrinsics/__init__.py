@@ -9,7 +9,8 @@ from . import dp4a as dp4a
 from . import gemv_c as gemv_c
 from . import mma as mma
 from . import outer_product as outer_product
+from . import tile_dots as tile_dots
 from . import wgmma as wgmma
 from .registry import get, names
 
-__all__ = ["dot_bf16", "dot_i16", "dot_u8i8", "dp4a", "gemv_c", "get", "mma", "names", "outer_product", "wgmma"]
+__all__ = ["dot_bf16", "dot_i16", "dot_u8i8", "dp4a", "gemv_c", "get", "mma", "names", "outer_product", "tile_dots", "wgmma"]

@@ -9,6 +9,8 @@ and those of the others. Exact either way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
 from ...ir.dtype import DType
@@ -20,10 +22,13 @@ from ..tensor_intrin import TensorIntrin
 from .dots import LANES, declare_dots, neighbours_added
 from .registry import shipped
 
-__all__ = ["dot_i8u8_16x4", "dot_u8i8_16x4"]
+__all__ = ["FEATURE", "GROUP", "dot_i8u8_16x4", "dot_u8i8_16x4", "dots_at_once", "dots_by_pairs", "spread"]
 
 GROUP = 4
+FEATURE = "avx512vnni"
 _SUMS = DType("int32x16")
+_SIGNS = -0x7F7F7F80
+"""0x80808080, the sign of each of four bytes."""
 
 
 @shipped("x86.dot_u8i8_16x4")
@@ -41,17 +46,33 @@ def dot_i8u8_16x4() -> TensorIntrin:
 
 def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     ib = ir_builder()
-    quad = call("reinterpret", a.vload([0], a.dtype.with_lanes(GROUP)), dtype="int32")
-    bytes_of_a = call("reinterpret", cast(quad, _SUMS), dtype=a.dtype.with_lanes(LANES * GROUP))
-    bytes_of_b = b.vload([0, 0], b.dtype.with_lanes(LANES * GROUP))
-    with ib.if_scope(target_has("avx512vnni")):
-        unsigned, signed = (bytes_of_a, bytes_of_b) if a.dtype == "uint8" else (bytes_of_b, bytes_of_a)
-        ib.emit(c.vstore([0], call_llvm_intrin(_SUMS, "llvm.x86.avx512.vpdpbusd.512", sums, unsigned, signed)))
+    left, right = spread(a, [0]), b.vload([0, 0], b.dtype.with_lanes(LANES * GROUP))
+    with ib.if_scope(target_has(FEATURE)):
+        ib.emit(c.vstore([0], dots_at_once(sums, left, right)))
     with ib.else_scope():
-        for ours, theirs in zip(_in_halves(bytes_of_a), _in_halves(bytes_of_b), strict=True):
-            sums = sums + neighbours_added(cast(ours, "int32x32") * cast(theirs, "int32x32"))
-        ib.emit(c.vstore([0], sums))
+        ib.emit(c.vstore([0], dots_by_pairs(sums, left, right)))
     return ib.get()
+
+
+def spread(a: Buffer, at: Sequence[Expr | int], *, turned: bool = False) -> Expr:
+    """Four bytes from this place on, in each of the lanes. turned: with their signs' bits the other way round, as bytes of the
+    other kind: 128 more of signed ones, or less of unsigned ones."""
+    quad = call("reinterpret", a.vload(at, a.dtype.with_lanes(GROUP)), dtype="int32")
+    kind = DType("int8" if (str(a.dtype) == "uint8") == turned else "uint8")
+    return call("reinterpret", cast(quad ^ const(_SIGNS, "int32") if turned else quad, _SUMS), dtype=kind.with_lanes(LANES * GROUP))
+
+
+def dots_at_once(sums: Expr, left: Expr, right: Expr) -> Expr:
+    """The dot products of groups of bytes, one side unsigned, added to sums: where the target has FEATURE."""
+    unsigned, signed = (left, right) if left.dtype.element == "uint8" else (right, left)
+    return call_llvm_intrin(_SUMS, "llvm.x86.avx512.vpdpbusd.512", sums, unsigned, signed)
+
+
+def dots_by_pairs(sums: Expr, left: Expr, right: Expr) -> Expr:
+    """The same by products of pairs of 16 bits, whatever the signs."""
+    for ours, theirs in zip(_in_halves(left), _in_halves(right), strict=True):
+        sums = sums + neighbours_added(cast(ours, "int32x32") * cast(theirs, "int32x32"))
+    return sums
 
 
 def _in_halves(values: Expr) -> tuple[Expr, ...]:

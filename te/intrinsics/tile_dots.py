@@ -1,0 +1,125 @@
+"""A tile of 32 x 32 sums of products of bytes: in the tile registers of x86 (AMX), or by dot products of four bytes or of two.
+
+    c[i, j, l] += a[i, k] * b[j, k / 4, l * 4 + k % 4]
+                                       a: [32, terms], b: [2, terms / 4, 64] compact in the last two, int8 or uint8 each
+                                       c: int32[32, 2, 16]
+
+The whole sum at once: registers hold what is added up, and give it to memory once. Exact, as all sums of int32. Where the target
+has no AMX, or the system does not give it to the process, dot products (AVX-512 VNNI, else pairs of 16 bits) do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...errors import user_source
+from ...ir.buffer import Buffer
+from ...ir.builder import ir_builder
+from ...ir.dtype import DType
+from ...ir.expr import Expr
+from ...ir.ops import cast, const
+from ...ir.stmt import Stmt
+from ..axis import reduce_axis, var
+from ..compute import compute, placeholder
+from ..errors import BadTensorIntrin
+from ..extern_calls import call_extern, target_has
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
+from ..reduce import sum as reduce_sum
+from ..tensor_intrin import TensorIntrin
+from .dot_u8i8 import FEATURE as DOTS
+from .dot_u8i8 import GROUP, dots_at_once, dots_by_pairs, spread
+from .dots import LANES
+from .registry import shipped
+
+__all__ = ["DOTS", "GROUP", "LANES", "PANELS", "ROWS", "STEP", "TILES", "tile_dot"]
+
+TILES = "amx-int8"
+"""What the target has to have for tile registers; DOTS: for dot products of four bytes."""
+ROWS, PANELS, STEP = 32, 2, 64
+"""Rows of the tile; panels of 16 columns; terms of an instruction on tile registers."""
+_NAMES = {"int8": "i8", "uint8": "u8"}
+_SUMS = DType("int32").with_lanes(LANES)
+
+Dot = Callable[[Expr, Expr, Expr], Expr]
+"""Sums, with the dot products of two vectors of bytes added."""
+
+
+@shipped("x86.tile_dot_32x32")
+def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> TensorIntrin:
+    """The intrinsic, for sums of a multiple of 64 terms. The rows of a and c, and the panels of b, may lie any number of elements
+    apart. Raises BadTensorIntrin (TW0132) for other terms and dtypes."""
+    if terms < 1 or terms % STEP or not {a_dtype, b_dtype} <= _NAMES.keys():
+        raise BadTensorIntrin(f"cannot declare a tile of {terms} terms of {a_dtype} by {b_dtype}", called=user_source(),
+                              reason=f"an instruction takes {STEP} terms, each int8 or uint8",
+                              fix=f"pad the sum to a multiple of {STEP}")
+    a, b = placeholder((ROWS, terms), a_dtype, "a"), placeholder((PANELS, terms // GROUP, LANES * GROUP), b_dtype, "b")
+    k = reduce_axis((0, terms), "k")
+    c = compute((ROWS, PANELS, LANES), lambda i, j, lane: reduce_sum(
+        a[i, k].astype("int32") * b[j, k // GROUP, lane * GROUP + k % GROUP].astype("int32"), axis=k), "c")
+    binds = {
+        a: decl_buffer(a.shape, a.dtype, "a", strides=[var("a_row"), 1], offset_factor=1),
+        b: decl_buffer(b.shape, b.dtype, "b", strides=[var("b_panel"), LANES * GROUP, 1], offset_factor=1),
+        c: decl_buffer(c.shape, c.dtype, "c", strides=[var("c_row"), LANES, 1], offset_factor=1),
+    }
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        ib, (left, right) = ir_builder(), ins
+        with ib.if_scope(target_has(TILES)), ib.if_scope(_in_tile_registers(left, right, outs[0], terms) != 0):
+            ib.emit(_by_dots(left, right, outs[0], terms))
+        with ib.else_scope():
+            ib.emit(_by_dots(left, right, outs[0], terms))
+        return ib.get()
+
+    return decl_tensor_intrin(c.op, body, f"tile_dot_{terms}", binds)
+
+
+def _in_tile_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
+    """The call of the function around them, which tells whether the process may not use them."""
+    apart = [cast(buffer.strides[0], "int64") * buffer.dtype.bytes for buffer in (a, b, c)]
+    return call_extern("int32", f"tw_tile_dot_{_NAMES[str(a.dtype)]}{_NAMES[str(b.dtype)]}", a.access_ptr("r"), apart[0],
+                       b.access_ptr("r"), apart[1], c.access_ptr("w"), apart[2], const(terms // STEP, "int64"))
+
+
+def _by_dots(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Stmt:
+    """As many rows and panels at once as registers hold the sums of."""
+    ib = ir_builder()
+    with ib.if_scope(target_has(DOTS)):
+        ib.emit(_in_parts((a, b, c), terms, 8, PANELS, dots_at_once, turned=a.dtype == b.dtype))
+    with ib.else_scope():
+        ib.emit(_in_parts((a, b, c), terms, 4, 1, dots_by_pairs))
+    return ib.get()
+
+
+def _in_parts(of: Sequence[Buffer], terms: int, rows: int, panels: int, dot: Dot, *, turned: bool = False) -> Stmt:
+    """The tile by parts of so many rows and panels. turned: instructions take one side unsigned, so a is taken as bytes of the
+    other kind, each 128 more or less; the 128 times b that is too much is what zeros would give, and is taken off again."""
+    a, b, c = of
+    ib = ir_builder()
+    with ib.for_range(0, PANELS // panels, "some") as some:
+        def right(panel: int, k: Expr) -> Expr:
+            return b.vload([some * panels + panel, k, 0], b.dtype.with_lanes(GROUP * LANES))
+
+        extra = ib.allocate("int32", (panels, LANES), "extra").buffer
+        if turned:
+            zeros = const(-128 if str(a.dtype) == "uint8" else 128, "int8x64" if str(a.dtype) == "uint8" else "uint8x64")
+            for panel in range(panels):
+                ib.emit(extra.vstore([panel, 0], const(0, _SUMS)))
+            with ib.for_range(0, terms // GROUP, "k") as k:
+                for panel in range(panels):
+                    ib.emit(extra.vstore([panel, 0], dot(extra.vload([panel, 0], _SUMS), zeros, right(panel, k))))
+        with ib.for_range(0, ROWS // rows, "part") as part:
+            sums = ib.allocate("int32", (rows, panels, LANES), "sums").buffer
+            places = [(row, panel, 0) for row in range(rows) for panel in range(panels)]
+            for place in places:
+                ib.emit(sums.vstore(place, const(0, _SUMS)))
+            with ib.for_range(0, terms // GROUP, "k") as k:
+                columns = [ib.let("right", right(panel, k)) for panel in range(panels)]
+                for place in places:
+                    left = spread(a, [part * rows + place[0], k * GROUP], turned=turned)
+                    ib.emit(sums.vstore(place, dot(sums.vload(place, _SUMS), left, columns[place[1]])))
+            for row, panel, lane in places:
+                total: Expr = sums.vload((row, panel, lane), _SUMS)
+                if turned:
+                    total = total - extra.vload([panel, 0], _SUMS)
+                ib.emit(c.vstore([part * rows + row, some * panels + panel, 0], total))
+    return ib.get()

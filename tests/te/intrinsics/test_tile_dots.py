@@ -1,0 +1,120 @@
+"""Tiles of sums of products of bytes: exact by tile registers, by dot products and by pairs; and when the scheduler takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.codegen.llvm import tiles
+from tilewright.codegen.target import Target
+
+SAPPHIRE, ICE = (f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={name}" for name in ("sapphirerapids", "icelake-server"))
+DTYPES = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
+
+
+def product(rows: int, columns: int, terms: int, dtypes: tuple[str, str], turned: bool = False) -> list[Any]:
+    """A[rows, terms] * B, which is [terms, columns], or turned."""
+    A = te.placeholder((rows, terms), dtypes[0], "A")
+    B = te.placeholder((columns, terms) if turned else (terms, columns), dtypes[1], "B")
+    k = te.reduce_axis((0, terms), "k")
+    return [A, B, te.compute((rows, columns), lambda i, j: te.sum(
+        A[i, k].astype("int32") * (B[j, k] if turned else B[k, j]).astype("int32"), axis=k), "C")]
+
+
+def values(rng: np.random.Generator, tensors: list[Any]) -> list[np.ndarray]:
+    """Bytes, the extreme ones often."""
+    arrays = []
+    for tensor in tensors:
+        info = np.iinfo(tensor.dtype)
+        array = rng.integers(info.min, info.max + 1, tuple(map(int, tensor.shape)))
+        extreme = rng.choice([info.min, info.max], array.shape)
+        arrays.append(np.where(rng.random(array.shape) < 0.3, extreme, array).astype(tensor.dtype))
+    return arrays
+
+
+def by_hand(tensors: list[Any]) -> te.Schedule:
+    """Padded, packed and tensorized."""
+    *_, C = tensors
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    _, b, whole = s.matricize(C, [i], [j], (32, 32, 64), (False, True))
+    terms = -(-int(C.op.reduce_axis[0].dom.extent) // 64) * 64
+    s[b].transform_layout(lambda j, k: [j // 16, k // 4, j % 16 * 4 + k % 4])
+    s[whole].transform_layout(lambda i, j: [i, j // 16, j % 16])
+    rows, _ = s[whole].split(s[whole].op.axis[0], factor=32)
+    panels, inner = s[whole].split(s[whole].op.axis[1], factor=2)
+    s[whole].reorder(rows, panels, s[whole].leaf_iter_vars[1], inner)
+    s[whole].tensorize(s[whole].leaf_iter_vars[2], te.intrinsics.get("x86.tile_dot_32x32", terms, *(t.dtype for t in tensors[:2])))
+    return s
+
+
+@pytest.mark.parametrize("dtypes", drawn.part(DTYPES, 2))
+@pytest.mark.parametrize("target", ["llvm", "llvm -mattr=-amx-int8", "llvm -mcpu=haswell", "interpret"])
+def test_tiles_are_exact_on_every_target(target: str, dtypes: tuple[str, str]) -> None:
+    rng = drawn.rng(f"tile dots {target} {dtypes}")
+    sizes = [int(rng.choice([1, 31, 33])) for _ in range(2)] + [int(rng.choice([1, 63, 65]))]
+    tensors = product(*sizes, dtypes)
+    a, b = values(rng, tensors[:2])
+    found = np.full((sizes[0], sizes[1]), 77, "int32")
+    tw.build(by_hand(tensors), tensors, target=target)(a, b, found)
+    np.testing.assert_array_equal(found, a.astype("int32") @ b.astype("int32"))
+
+
+def test_where_the_system_keeps_tile_registers_dot_products_do_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for what there is not, Linux refuses; the same kernel then goes the other way."""
+    monkeypatch.setattr(tiles, "_REQUEST", 0x1FFF)
+    tensors = product(35, 33, 70, ("int8", "uint8"))
+    a, b = values(drawn.rng("refused tiles"), tensors[:2])
+    found = np.zeros((35, 33), "int32")
+    tw.build(by_hand(tensors), tensors)(a, b, found)
+    np.testing.assert_array_equal(found, a.astype("int32") @ b.astype("int32"))
+
+
+def test_other_systems_are_not_asked() -> None:
+    called = ["tw_tile_dot_i8u8", "malloc"]
+    linux, other = (tiles.tile_functions(called, Target.parse(f"llvm -mtriple=x86_64-{system}"))
+                    for system in ("unknown-linux-gnu", "pc-windows-msvc"))
+    assert "tdpbsud" in linux[0] and "@syscall" in linux[0]
+    assert "ret i32 1" in other[0] and "@syscall" not in other[0]
+
+
+@pytest.mark.parametrize(("target", "instruction"), [(SAPPHIRE, "tdpbsud"), (ICE, "vpdpbusd")])
+def test_the_scheduler_takes_tiles_where_the_processor_has_the_instructions(target: str, instruction: str) -> None:
+    tensors = product(200, 300, 400, ("int8", "uint8"))
+    s = tw.autoschedule.schedule([tensors[-1]], target)
+    assert [row.rule for row in s.plan] == ["byte_tiles"] and s.is_exact
+    assert instruction in tw.build(s, tensors, target=target).source("asm")
+    small = product(3, 300, 400, ("int8", "uint8"))
+    assert [row.rule for row in tw.autoschedule.schedule([small[-1]], target).plan] == ["gemm"]
+
+
+@pytest.mark.parametrize("case", range(drawn.count(6, 60)))
+def test_drawn_products_of_bytes(case: int) -> None:
+    """Batches, sums over two axes, windows and what follows, by the schedules of processors with tiles in this one's code."""
+    rng = drawn.rng("products of bytes", case)
+    n, m, q, r, batch = (int(rng.integers(low, high)) for low, high in ((40, 90), (33, 99), (1, 12), (20, 40), (1, 4)))
+    dtypes = DTYPES[case % 4]
+    A = te.placeholder((batch, n + q - 1, r), dtypes[0], "A")
+    B = te.placeholder((batch, q, r, m), dtypes[1], "B")
+    x, y = te.reduce_axis((0, q), "x"), te.reduce_axis((0, r), "y")
+    C = te.compute((batch, n, m), lambda b, i, j: te.sum(
+        A[b, i + x, y].astype("int32") * B[b, x, y, j].astype("int32"), axis=[x, y]), "C")
+    D = te.compute((batch, n, m), lambda b, i, j: C[b, i, j] * 3 - 7, "D")
+    a, b = values(rng, [A, B])
+    windows = np.lib.stride_tricks.sliding_window_view(a, q, axis=1)
+    expected = np.einsum("bnrq,bqrm->bnm", windows.astype("int32"), b.astype("int32")) * 3 - 7
+    for target in (SAPPHIRE, ICE):
+        s = tw.autoschedule.schedule([D], target)
+        found = np.full(expected.shape, 77, "int32")
+        tw.build(tw.lower(s, [A, B, D]), target="llvm")(a, b, found)
+        np.testing.assert_array_equal(found, expected, err_msg=f"case {case}, {s.plan}")
+
+
+@pytest.mark.parametrize("arguments", [(63, "int8", "int8"), (64, "int8", "int16"), (0, "int8", "int8")])
+def test_other_tiles_are_refused(arguments: tuple[int, str, str]) -> None:
+    with pytest.raises(tw.TensorExpressionError, match=r"TW0132: cannot declare a tile of"):
+        te.intrinsics.get("x86.tile_dot_32x32", *arguments)
