@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any, cast
 
 import llvmlite
@@ -13,6 +12,7 @@ import llvmlite
 from ..autoschedule.search.decisions import DecisionSpace
 from ..autoschedule.search.space import Space
 from ..codegen.calibration import calibration_of
+from ..codegen.export.manifest import own_version
 from ..codegen.gpus import gpu_of
 from ..codegen.host import cpu_model
 from ..codegen.target import Target
@@ -218,4 +218,4 @@ def gpu_text(target: Target) -> str:
 
 def versions_text() -> str:
     """Of what makes code."""
-    return f"tilewright {version('tilewright')}, llvmlite {llvmlite.__version__}"
+    return f"tilewright {own_version()}, llvmlite {llvmlite.__version__}"

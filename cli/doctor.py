@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .. import __version__
 from ..errors import CodegenError
 from ..runtime.cuda_driver import ask_driver
 from ..runtime.places import default_database
@@ -142,7 +143,7 @@ def _compilers() -> Iterable[Finding]:
 
 
 def _versions() -> Iterable[Finding]:
-    yield Finding("tilewright", True, importlib.metadata.version("tilewright"))
+    yield Finding("tilewright", True, __version__)
     for name in ("numpy", "ml_dtypes", "rich"):
         yield Finding(name, True, importlib.metadata.version(name))
     for name in ("xgboost-cpu", "xgboost"):
