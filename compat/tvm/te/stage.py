@@ -91,6 +91,15 @@ class Stage(_Stage):
         """"root", "at", "inline" or "inlined", which equal 1, 4, 2 and 3."""
         return cast("AttachType", _AttachType(self.placement.type))
 
+    def tile(self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any) -> Any:
+        """As ours; where the schedule shows its steps, the three that it is made of."""
+        schedule = self.schedule
+        if not (isinstance(schedule, Schedule) and schedule.keep_schedule_record):
+            return super().tile(x_parent, y_parent, x_factor, y_factor)
+        (xo, xi), (yo, yi) = self.split(x_parent, x_factor), self.split(y_parent, y_factor)
+        self.reorder(xo, yo, xi, yi)
+        return xo, yo, xi, yi
+
     def set_scope(self, scope: str) -> None:
         """As ours, with TVM's scopes of tensor cores."""
         super().set_scope(scope_of(scope))

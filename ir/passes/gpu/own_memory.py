@@ -4,6 +4,10 @@
     for q in 4:                                            →    for q in 4:
         S[q * 32 + threadIdx.x] = A[q * 32 + threadIdx.x]           S[q] = A[q * 32 + threadIdx.x]
 
+    S: local float32[32]                                        S: local float32[1]
+    for i in 32: S[i] = A[i]                               →    S[0] = A[threadIdx.x]
+    T[threadIdx.x] = S[threadIdx.x]                             T[threadIdx.x] = S[0]
+
 An index is a place of the thread plus a rest, of the loops within it. Where one of both is a multiple of more than the other
 can be, each index tells which thread it belongs to: no thread meets another's elements, and the rest alone tells them apart.
 """
@@ -12,20 +16,43 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from ...analysis.linear import expression, is_index, linear, terms
 from ...arith.analyzer import Analyzer
 from ...arith.linear import LinearForm
-from ...expr import BufferLoad, Call, Expr, IntImm, Node, Var
-from ...ops import ceildiv, const, floordiv
+from ...buffer import Buffer
+from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Var
+from ...intrinsics import is_pure
+from ...ops import cast, ceildiv, const, floordiv, logical_and
 from ...pointers import pointed_to
-from ...stmt import Allocate, BufferStore
+from ...stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
-from ...visit import rewrite, walk
+from ...visit import rewrite, substitute, walk
 from .hardware import Hardware
 
 __all__ = ["OwnPart"]
+
+
+def _touches(node: Node, buffer: Buffer) -> TypeGuard[BufferLoad | BufferStore]:
+    return isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer
+
+
+def _fills(loop: For, buffer: Buffer, dim: int) -> bool:
+    """Whether each iteration does nothing but touch `buffer` where its index of `dim` is the loop's variable."""
+    if loop.kind is LoopKind.THREAD:
+        return False
+    stored = False
+    for node in walk(loop.body):
+        if isinstance(node, Stmt) and not isinstance(node, (BufferStore, For, If, Seq, LetStmt)):
+            return False
+        if isinstance(node, BufferStore) and node.buffer is not buffer or isinstance(node, Call) and not is_pure(node.name):
+            return False
+        if _touches(node, buffer):
+            if node.indices[dim] is not loop.var:
+                return False
+            stored = stored or isinstance(node, BufferStore)
+    return stored
 
 
 class _Division(NamedTuple):
@@ -44,13 +71,16 @@ class OwnPart:
     """
 
     def __init__(self, node: Allocate, hardware: Hardware, analyzer: Analyzer) -> None:
-        self.node, self.analyzer = node, analyzer
+        self.analyzer = analyzer
         self.hardware = frozenset(hardware.variables.values())
         inner, buffer = list(walk(node.body)), node.buffer
-        self.places = [each.indices for each in inner if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer]
         pointed = (pointed_to(each) for each in inner)
         self.hidden = bool(buffer.strides) or any(each is not None and each[0] is buffer for each in pointed)
         """Whether somebody reads the memory by other means than its indices."""
+        if not self.hidden:
+            node = self._own_iterations(node, [each for each in inner if _touches(each, buffer)])
+        self.node, inner = node, list(walk(node.body))
+        self.places = [each.indices for each in inner if _touches(each, buffer)]
         self.divided: dict[int, _Division] = {}
         if not self.hidden:
             for dim in range(len(buffer.shape)):
@@ -72,13 +102,39 @@ class OwnPart:
         kept = replace(buffer, shape=shape)
 
         def rule(each: Node) -> Node | None:
-            if isinstance(each, (BufferLoad, BufferStore)) and each.buffer is buffer:
+            if _touches(each, buffer):
                 left = tuple(const(0, index.dtype) if dim in own else self._place(dim, index)
                              for dim, index in enumerate(each.indices))
                 return replace(each, buffer=kept, indices=left)
             return None
 
         return Allocate(kept, rewrite(self.node.body, rule))
+
+    def _own_iterations(self, node: Allocate, touched: list[BufferLoad | BufferStore]) -> Allocate:
+        """Less the iterations of loops that fill what no other place of a dimension reads than the thread's own."""
+        for dim in range(len(node.buffer.shape)):
+            if not any(self._is_one(each.indices[dim]) for each in touched):
+                continue
+            filling = [loop for loop in walk(node.body) if isinstance(loop, For) and _fills(loop, node.buffer, dim)]
+            within = {id(each) for loop in filling for each in walk(loop)}
+            accesses = [each for each in walk(node.body) if _touches(each, node.buffer) and id(each) not in within]
+            places = {structural_key(each.indices[dim]) for each in accesses}
+            if not filling or len(places) != 1 or not self._is_one(accesses[0].indices[dim]):
+                continue
+            place, chosen = accesses[0].indices[dim], frozenset(map(id, filling))
+
+            def rule(each: Node, chosen: frozenset[int] = chosen, place: Expr = place) -> Node | None:
+                return self._one_iteration(each, place) if isinstance(each, For) and id(each) in chosen else None
+
+            node = Allocate(node.buffer, rewrite(node.body, rule))
+        return node
+
+    def _one_iteration(self, loop: For, place: Expr) -> Stmt:
+        """The iteration of a loop whose variable is `place`, if there is one."""
+        value = cast(place, loop.var.dtype)
+        body = substitute(loop.body, {loop.var: value})
+        inside = logical_and(GE(value, loop.begin), LT(value, loop.begin + loop.extent))
+        return body if self.analyzer.can_prove(inside) else If(inside, body)
 
     def _is_one(self, index: Expr) -> bool:
         """Whether an index is one number for all of a thread's life, and no constant: not one for each lane of a vector, nor what

@@ -18,10 +18,11 @@ def test_a_schedule_shows_what_it_was_after_each_primitive_where_that_is_asked_f
     a, b = doubled()
     with tvm.transform.PassContext(config={"te.keep_schedule_record": True}):
         s = te.create_schedule(b.op)
-    outer, inner = s[b].split(b.op.axis[0], 4)
+    i, j = b.op.axis
+    outer, _, inner, _ = s[b].tile(i, j, 4, 2)
     s[b].reorder(inner, outer)
-    assert s.primitive_record == ["vanilla", "split", "reorder"]
-    assert [len(step[b].leaf_iter_vars) for step in s.schedule_record] == [2, 3, 3]
+    assert s.primitive_record == ["vanilla", "split", "split", "reorder", "reorder"], "a tile is three of them"
+    assert [len(step[b].leaf_iter_vars) for step in s.schedule_record] == [2, 3, 4, 4, 4]
     assert str(tvm.lower(s.schedule_record[-1], [a, b])) == str(tvm.lower(s, [a, b]))
     assert te.create_schedule(b.op).schedule_record == []
 

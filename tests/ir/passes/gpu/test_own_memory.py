@@ -54,3 +54,28 @@ def test_a_thread_keeps_each_eighth_element_or_the_next_four(place: str) -> None
 def test_what_two_threads_meet_in_is_nobodys_own(stored: str, read: str) -> None:
     with pytest.raises(CudaError, match=r"TW0808: .* is filled by the threads of threadIdx.x together"):
         own_part(filled_and_read(stored, read))
+
+
+def test_of_what_a_loop_fills_a_thread_keeps_the_iteration_that_it_reads() -> None:
+    """Each thread computed all of it, though it reads the sum at its own place alone."""
+    body = """
+        for i in 32:
+            S[i] = 0.0
+        for k in 3:
+            for i in 32:
+                S[i] = S[i] + A[k, i]
+        for t in thread("threadIdx.x", 32):
+            B[b, t] = S[t] + 1.0"""
+    assert own_part(body) == ["1"]
+    assert own_part(body.replace("S[t] + 1.0", "S[31 - t] + S[t]")) == ["32"], "two places of a thread"
+    assert own_part(body.replace("S[i] + A[k, i]", "S[i] + S[0]")) == ["32"], "an iteration that reads another's place"
+
+
+def test_iterations_that_fill_more_than_local_memory_stay() -> None:
+    body = """
+        for i in 32:
+            S[i] = 0.0
+            B[b, i] = 2.0
+        for t in thread("threadIdx.x", 32):
+            B[b, t] = S[t] + 1.0"""
+    assert own_part(body) == ["32"]
