@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...errors import InternalError, user_source
+from ...runtime.errors import WrongRank
 from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
 
 __all__ = ["inputs_of", "output_shapes", "outputs_of", "shape_reader"]
@@ -47,12 +49,30 @@ def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[A
     shapes = [tuple(extent if isinstance(extent, int) else read.get(extent) if isinstance(extent, str) else None
                     for extent in param.shape) for param in outputs_of(signature)]
     known = [tuple(extent for extent in shape if extent is not None) for shape in shapes]
-    if known != shapes:
-        return lambda given: output_shapes(signature, given)
-    if all(isinstance(extent, int) for shape in known for extent in shape):
+    if known == shapes and all(isinstance(extent, int) for shape in known for extent in shape):
         return lambda given: known
-    return lambda given: [tuple([extent if isinstance(extent, int) else given[extent[0]].shape[extent[1]] for extent in shape])
-                          for shape in known]
+
+    def read_shapes(given: Sequence[Any]) -> list[tuple[Any, ...]]:
+        try:
+            if known != shapes:
+                return output_shapes(signature, given)
+            return [tuple([extent if isinstance(extent, int) else given[extent[0]].shape[extent[1]] for extent in shape])
+                    for shape in known]
+        except IndexError:
+            raise _wrong_rank(signature, given) from None
+
+    return read_shapes
+
+
+def _wrong_rank(signature: Signature, given: Sequence[Any]) -> Exception:
+    """What to say where an extent of an input is asked for that it does not have."""
+    for at, (param, one) in enumerate(zip(inputs_of(signature), given, strict=True)):
+        if isinstance(param, BufferParam) and len(one.shape) != len(param.shape):
+            return WrongRank(
+                f"'{param.name}' (argument {at + 1} of {signature.name}) has {len(one.shape)} dimensions; {len(param.shape)} are "
+                "expected", reason=f"shape {tuple(one.shape)}", allowed=str(signature), called=user_source(),
+                fix=f"reshape it to {len(param.shape)} dimensions")
+    raise InternalError("a shape was read that is there")
 
 
 def _undone(value: Any, steps: Sequence[tuple[str, int]]) -> Any:
