@@ -93,6 +93,11 @@ class Tensor(TensorOperators, Producer):
         for field, value in zip(self.__slots__, (dtype, name, op, shape, value_index), strict=True):
             object.__setattr__(self, field, value)
 
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        """What copies and pickles hold of it, which they would assign."""
+        for field, value in state[1].items():
+            object.__setattr__(self, field, value)
+
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
