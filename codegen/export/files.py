@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +32,7 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
     """
     written: list[tuple[str, Path]] = []
     path = Path()
+    _sweep(files)
     try:
         for path, (content, mode) in files.items():
             if path.is_dir():  # a file cannot take its place, and the others would have taken theirs
@@ -67,6 +70,22 @@ def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:
             f"cannot write {str(place)!r}", reason=error.strerror or str(error), called=user_source(),
             fix="export to a folder that exists, may be written to and has room",
         ) from error
+
+
+def _sweep(places: Iterable[Path]) -> None:
+    """Removes what writers of these files left beside them when they were killed, an hour ago or more."""
+    before = time.time() - 3600
+    written = set(places)
+    for folder in {place.parent for place in written}:
+        with suppress(OSError):
+            for entry in os.scandir(folder):
+                name, _, token = entry.name.rpartition(".")
+                if name[:1] == "." and folder / name[1:] in written and _TOKEN.fullmatch(token) and entry.stat().st_mtime < before:
+                    with suppress(OSError):
+                        os.unlink(entry.path)
+
+
+_TOKEN = re.compile("[0-9a-f]{16}")
 
 
 def _temporary(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> str:
