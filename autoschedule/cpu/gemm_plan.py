@@ -1,8 +1,8 @@
 """How a product of matrices is cut: the register tile, the depth of a block, packed or not, and the tasks.
 
 Pure functions of sizes and the machine. Costs are cycles for one step along the sum, of the whole product: a tile of r rows
-and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more. A matrix B that no cache keeps
-comes from memory once for each task that reads it.
+and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more. A matrix B that a
+core's caches do not keep comes from beyond them once for each task that reads it.
 """
 
 from __future__ import annotations
@@ -153,11 +153,13 @@ def _depth(product: Product, tile: RegisterTile, packed: bool, machine: Machine)
 
 
 def _fetch(product: Product, machine: Machine) -> float:
-    """Multiply-adds in the time that an element of B takes to come from memory; 0 where B stays in a cache, from which it comes
-    while others are multiplied."""
-    element = product.bits // 8
-    stays = product.n * product.k * element <= max(machine.l2 / 2, machine.l3 * KEPT)
-    return 0.0 if stays else element * machine.fma_rate / machine.memory_rate
+    """Multiply-adds in the time that an element of B takes to come from memory, or from the cache that cores share; 0 where B stays
+    in a core's own."""
+    element, size = product.bits // 8, product.n * product.k * product.bits // 8
+    if size <= machine.l2 / 2:
+        return 0.0
+    rate = machine.l3_rate if size <= machine.l3 * KEPT else machine.memory_rate
+    return element * machine.fma_rate / rate
 
 
 def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes: int, latency: int,

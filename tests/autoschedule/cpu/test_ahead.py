@@ -1,4 +1,4 @@
-"""What products and convolutions ask the caches for while they compute: the next panel of weights, the next rows of an image."""
+"""What products and convolutions ask the caches for while they compute, and what they read once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule.cpu.gemm_plan import Product, plan
+from tilewright.codegen.machine import machine_of
+from tilewright.codegen.target import Target
 
 TARGET = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids"
 
@@ -38,3 +41,10 @@ def test_known_weights_of_the_next_channels_are_asked_for(channels: int, known: 
     y = topi.nn.conv2d_nchw(image, weights, 1, 1, 1)
     text = str(tw.lower(tw.autoschedule.schedule(y, TARGET), [image, *([] if known else [weights]), y]))
     assert bool(re.search(r"prefetch\(int32.*, 2\)", text)) == (known and channels > 16)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 2048, 768), (100, 3072, 512), (61, 4099, 300)])
+def test_a_matrix_beyond_the_second_cache_comes_from_there_once(m: int, n: int, k: int) -> None:
+    """A task with a few of the rows and all panels would read all of it, and so would the next one."""
+    chosen = plan(Product(m, n, k, stride=n, in_place=True), machine_of(Target.parse(TARGET)))
+    assert chosen.row_tiles * chosen.tile.rows >= m
