@@ -30,7 +30,7 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
 from ..plan import Candidate
-from .conv_plan import USUAL, Layer, Plan, Tile, by_channels, column_tile, plans
+from .conv_plan import USUAL, Layer, Plan, Tile, by_channels, column_tile, ends_within_vector, plans
 from .gemm import gemm
 from .injective import worth_threads
 
@@ -88,7 +88,9 @@ def conv2d(group: Group, layout: _Layout) -> None:
     if layout.channels == 1:
         along = Candidate("lanes along rows", partial(_by_columns, group, layer, image))
         ways = [*ways, along] if by_channels(layer) else [along, *ways]
-    group.choose(layout.rule, [*ways, Candidate("as any reduction", partial(gemm, group))])
+    other = Candidate("as any reduction", partial(gemm, group))
+    masked = layout.channels == 1 and anchor.output(0).dtype.is_float and ends_within_vector(layer)
+    group.choose(layout.rule, [other, *ways] if masked else [*ways, other])
 
 
 def _operands(group: Group, anchor: Operation) -> tuple[Tensor, Tensor]:
