@@ -70,14 +70,14 @@ def class_of(node: Node) -> str:
 
 
 def number_of(node: Node) -> int:
-    """How many such instructions a node takes: extrema of floats put operands in order by their signs, compare, and choose, since
-    -0 is less than 0 and a NaN is to stay one."""
-    return 5 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+    """How many such instructions a node takes: extrema of floats are asked for in both orders, since -0 is less than 0, and of the
+    greater one it is asked whether either is a NaN, which is to stay one (codegen/llvm/arithmetic.py)."""
+    return (3 if isinstance(node, Min) else 4) if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
 
 
 def links_of(node: Node) -> int:
     """How many of them wait for each other."""
-    return 3 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+    return 2 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
 
 
 def instructions_of(
