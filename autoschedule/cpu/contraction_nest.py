@@ -25,15 +25,13 @@ from ...ir.expr import IntImm, IterVar, ProducerLoad, Var
 from ...te.operation import Operation
 from ..contractions import Contraction, flat
 from ..estimate import Body, Nest
-from ..instructions import pieces
+from ..instructions import NEAR, pieces
 from ..operations import axes_in, axes_of, contiguous, fixed_extent, size_of
 from .gemm_plan import Plan
 from .sum_nest import stored_by
 
 __all__ = ["Elements", "contraction_nest", "copied_how", "lies_along", "read_in_place"]
 
-NEAR = 4
-"""Elements apart up to which vectors are loaded whole."""
 LONG = 16
 """Terms of the innermost loop of a sum from which on the loops around it cost little."""
 
