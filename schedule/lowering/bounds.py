@@ -196,7 +196,7 @@ def _read_by(
         span: Span | None = None
         wraps = False
         nodes = list(post_order(*indices))
-        parted = any(isinstance(node, (FloorDiv, FloorMod)) for node in nodes)
+        parted = not computation.stage.is_tensorized and any(isinstance(node, (FloorDiv, FloorMod)) for node in nodes)
         every, spans, known = _taken(reader, relaxed, bounds.analyzer, True) if parted else boxes
         if not any(node in spans and spans[node] is None for node in nodes if isinstance(node, IterVar)):
             extent = axis.dom.extent if axis.dom is not None else None
@@ -221,7 +221,8 @@ def _read_by(
 def _taken(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, parted: bool) -> tuple[
         dict[IterVar, Span | None], dict[IterVar, Span | None], dict[Var, Span | None]]:
     """What a reader's axes take over these loops, what its root axes do, and all that is known of both. parted: whether they are
-    read in quotients and remainders: 6 of 32 at a time, [6 i, 6 i + 6), cross no multiple of 32, since a guard ends the last."""
+    read in quotients and remainders: 6 of 32 at a time, [6 i, 6 i + 6), cross no multiple of 32, since a guard ends the last.
+    What an intrinsic computes stays a box: it does all of its work."""
     every = axis_spans(reader, {loop.axis for loop in relaxed}, analyzer, parted)
     spans = root_spans(reader, every, analyzer)
     return every, spans, {axis: span for axis, span in (every | spans).items() if span is not None}
