@@ -47,7 +47,10 @@ from ..ir.expr import (
 from ..ir.structural import structural_key
 from ..ir.visit import children, post_order
 
-__all__ = ["class_of", "instructions_of", "links_of", "load_of", "number_of", "pieces", "vectors"]
+__all__ = ["NEAR", "class_of", "instructions_of", "links_of", "load_of", "number_of", "pieces", "vectors"]
+
+NEAR = 4
+"""Elements apart up to which vectors are loaded whole."""
 
 VarT = TypeVar("VarT", bound=Var)
 """Any kind of variable: of loops, or axes of operations."""
@@ -70,14 +73,14 @@ def class_of(node: Node) -> str:
 
 
 def number_of(node: Node) -> int:
-    """How many such instructions a node takes: extrema of floats put operands in order by their signs, compare, and choose, since
-    -0 is less than 0 and a NaN is to stay one."""
-    return 5 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+    """How many such instructions a node takes: extrema of floats are asked for in both orders, since -0 is less than 0, and of the
+    greater one it is asked whether either is a NaN, which is to stay one (codegen/llvm/arithmetic.py)."""
+    return (3 if isinstance(node, Min) else 4) if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
 
 
 def links_of(node: Node) -> int:
     """How many of them wait for each other."""
-    return 3 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+    return 2 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
 
 
 def instructions_of(
@@ -143,11 +146,14 @@ def pieces(lanes: int, width: int, machine: Machine) -> int:
 
 def load_of(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tuple[str, int]:
     """The class of what loads or stores along the lanes, and how many: whole vectors where neighbours lie side by side, one element
-    where all lanes read the same, gathers else."""
+    where all lanes read the same, exchanges of lanes where they lie few elements apart, gathers else."""
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
     own = [axis for axis, step in steps.items() if step]
     width = machine.lanes(access.bytes * 8)
     if own and not _side_by_side([(abs(steps[axis]), lanes[axis]) for axis in own]):
+        apart = abs(steps[own[0]])
+        if len(own) == 1 and apart <= NEAR and not access.stored:  # as many loads, of which lanes are picked
+            return "shuffle", vectors(lanes, own, width) * (apart - 1)
         return "gather", vectors(lanes, own, width)
     return "store" if access.stored else "load", pieces(prod(lanes[axis] for axis in own), width, machine)
 

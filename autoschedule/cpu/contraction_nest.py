@@ -25,15 +25,13 @@ from ...ir.expr import IntImm, IterVar, ProducerLoad, Var
 from ...te.operation import Operation
 from ..contractions import Contraction, flat
 from ..estimate import Body, Nest
-from ..instructions import pieces
+from ..instructions import NEAR, pieces
 from ..operations import axes_in, axes_of, contiguous, fixed_extent, size_of
 from .gemm_plan import Plan
 from .sum_nest import stored_by
 
 __all__ = ["Elements", "contraction_nest", "copied_how", "lies_along", "read_in_place"]
 
-NEAR = 4
-"""Elements apart up to which vectors are loaded whole."""
 LONG = 16
 """Terms of the innermost loop of a sum from which on the loops around it cost little."""
 
@@ -95,12 +93,15 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """What a contraction touches, at its own axes: of both tensors, of the panels that are copies of them, and of the result."""
+    """What a contraction touches, at its own axes: of both tensors, of the panels that are copies of them, and of the result.
+    panel: of one panel of columns, whose memory the next one takes again, at `column` of it."""
 
     a: Access
     b: Access
     rows: Access
     columns: Access
+    column: Var
+    panel: Access
     stored: tuple[Access, ...]
 
     @staticmethod
@@ -111,7 +112,9 @@ class Elements:
         if found.mirrored:
             places.append({found.rows[0]: found.columns[0], found.columns[0]: found.rows[0]})
         stored = tuple(stored_by(op.output(0), [at.get(axis, axis) for axis in op.axis]) for at in places)
-        return Elements(_source(found.a), _source(found.b), *panels, stored)
+        column, summed = Var("column"), flat([(axis, fixed_extent(axis)) for axis in found.summed])
+        panel = Access(found.b.producer, (column, summed), (size_of(found.columns), size_of(found.summed)))
+        return Elements(_source(found.a), _source(found.b), *panels, column, panel, stored)
 
 
 def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine: Machine, known: bool) -> Nest:
@@ -120,8 +123,9 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
     rows, columns = Side.of(found.rows, way.tile.rows), Side.of(found.columns, way.tile.columns)
     parts = [ceil(ceil(size_of(found.rows) / way.tile.rows) / max(way.row_tiles, 1)),
              ceil(ceil(size_of(found.columns) / way.tile.columns) / max(way.panels, 1))]
-    inner = (*rows.tile.items(), *columns.tile.items())
-    accesses = elements.a if in_place else elements.rows, elements.columns
+    inner: tuple[tuple[Var, int], ...] = (*rows.tile.items(), *columns.tile.items(), (elements.column, way.tile.columns))
+    panel = elements.columns if known else elements.panel
+    accesses = elements.a if in_place else elements.rows, panel
     last, depth = found.summed[-1], size_of(found.summed)
     share = min((1 + (way.tile.rows + way.tile.columns) / size_of(found.rows)) / 2, 1) if found.mirrored else 1
     if in_place and not lies_along(found):
@@ -144,7 +148,7 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
             end = (_nested((Body({"load": fma, "store": fma}, (), inner),), summed[:1]), *end)
         (row, number_of_rows), *others = _in_parts(rows.loops, parts[0])
         tiles = _nested((_nested((body,), summed), *end), ((row, ceil(number_of_rows * share)), *others))
-        copying = () if known else (_copying(found.b, elements.b, elements.columns, columns, found, found.columns, machine),)
+        copying = () if known else (_copying(found.b, elements.b, panel, columns, found, found.columns, machine, elements.column),)
         (axis, trips), *others = _in_parts(columns.loops, parts[1])
         return _nested((*copying, tiles), ((axis, min(trips, number)), *others))
 
@@ -192,12 +196,13 @@ def _panel(load: ProducerLoad, own: Sequence[IterVar], found: Contraction) -> Ac
 
 
 def _copying(load: ProducerLoad, source: Access, panel: Access, side: Side, found: Contraction, own: Sequence[IterVar],
-             machine: Machine) -> Nest:
-    """The loops that copy one panel, of as many values along `own` as its tile has."""
+             machine: Machine, column: Var | None = None) -> Nest:
+    """The loops that copy one panel, of as many values along `own` as its tile has; they are at `column` of it, where that is not
+    told by their own places."""
     lanes, width = machine.lanes(load.dtype.bits), side.size
     how = copied_how(load, own, found.summed, width, lanes)
     loops = [(axis, fixed_extent(axis)) for axis in found.summed]
-    inner: dict[Var, int] = {**side.tile}
+    inner: dict[Var, int] = {**side.tile, **({column: width} if column is not None else {})}
     number = float(pieces(width, lanes, machine) if how == "beside" else width)
     count = {"load": number, "store": number}
     if how == "turned":

@@ -6,6 +6,8 @@ Floats of 16 bits come here as float32 already (see `emit_expr`).
 
 from __future__ import annotations
 
+from math import nan
+
 from ...ir.dtype import BOOL, INT32, DType
 from .narrow_floats import bfloat16_to_float32, float16_to_float32, float32_to_bfloat16, float32_to_float16
 from .text import FunctionText
@@ -35,8 +37,10 @@ def select(f: FunctionText, condition: str, a: str, b: str, dtype: DType) -> str
     return f.op(f"select {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition}, {kind} {a}, {kind} {b}")
 
 
-def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, flags: str = "") -> str:
-    """The greater of a and b (the lesser, if `least`); a NaN where either is, and -0 is less than +0. flags: fast-math flags."""
+def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, flags: str = "", ranges: bool = False,
+               seconds: bool = False) -> str:
+    """The greater of a and b (the lesser, if `least`); a NaN where either is, and -0 is less than +0. flags: fast-math flags.
+    ranges, seconds: as maths_lanes.MathsOptions has them."""
     kind = llvm_type(dtype)
     if not dtype.is_float:
         if dtype.kind == "bool":
@@ -47,6 +51,11 @@ def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, fl
         return _not_below_zero(f, b if a == float_constant(0.0, dtype) else a, dtype)
     if not flags and least and dtype.lanes > 1:
         return _least_lanes(f, a, b, dtype)
+    bits = dtype.lanes * dtype.bits
+    if not flags and ranges and dtype.lanes > 1 and (bits in (128, 256) or bits % _WIDEST == 0):
+        return _greatest_lanes(f, a, b, dtype)
+    if not flags and seconds and dtype.lanes > 1:
+        return _greatest_in_both_orders(f, a, b, dtype)
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
     # analyse, and comparisons of it with the same constant keep NaNs (workarounds/dropped_selects.py).
     return f.op(f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
@@ -63,10 +72,51 @@ def _not_below_zero(f: FunctionText, a: str, dtype: DType) -> str:
 def _least_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     """The smaller of a and b in vectors, asked for in both orders: machines give the second operand where one is a NaN or both are
     equal. So the two answers differ in zeros of either sign, and where one is a NaN: the "or" of their bits is -0, and a NaN."""
-    word, kind = DType(f"int{dtype.bits}").with_lanes(dtype.lanes), llvm_type(dtype)
-    bits = llvm_type(word)
-    one, other = (_bits(f, select(f, compare(f, "<", x, y, dtype), x, y, dtype), kind, bits) for x, y in ((a, b), (b, a)))
-    return _bits(f, f.op(f"or {bits} {one}, {other}"), bits, kind)
+    one, other, bits = _in_both_orders(f, a, b, dtype, "<")
+    return _bits(f, f.op(f"or {bits} {one}, {other}"), bits, llvm_type(dtype))
+
+
+def _greatest_in_both_orders(f: FunctionText, a: str, b: str, dtype: DType) -> str:
+    """The greater of them in the same way: the "and" of the bits is +0, and with all bits where one is a NaN it is one."""
+    one, other, bits = _in_both_orders(f, a, b, dtype, ">")
+    kind = llvm_type(dtype)
+    apart = f.op(f"sext {llvm_type(BOOL.with_lanes(dtype.lanes))} {f.op(f'fcmp uno {kind} {a}, {b}')} to {bits}")
+    return _bits(f, f.op(f"or {bits} {f.op(f'and {bits} {one}, {other}')}, {apart}"), bits, kind)
+
+
+def _in_both_orders(f: FunctionText, a: str, b: str, dtype: DType, symbol: str) -> tuple[str, str, str]:
+    """The bits of a where it is before b, else of b; those with both exchanged; and the type of these bits."""
+    kind, bits = llvm_type(dtype), llvm_type(DType(f"int{dtype.bits}").with_lanes(dtype.lanes))
+    one, other = (_bits(f, select(f, compare(f, symbol, x, y, dtype), x, y, dtype), kind, bits) for x, y in ((a, b), (b, a)))
+    return one, other, bits
+
+
+_GREATEST, _CURRENT_ROUNDING = 0b0101, 4
+"""Of two the greater, with its own sign; and as instructions of 512 bits say that they round as usual."""
+_WIDEST = 512
+
+
+def _greatest_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
+    """The greater of a and b in vectors, by AVX-512's instruction that knows -0 from +0 and gives the other where one is a NaN:
+    that is chosen last. LLVM has both put in order by their signs first, which takes twice as many."""
+    kind, bits = llvm_type(dtype), min(dtype.lanes * dtype.bits, _WIDEST)
+    part = dtype.with_lanes(bits // dtype.bits)
+    own, mask = llvm_type(part), f"i{max(part.lanes, 8)} -1"
+    name = f"llvm.x86.avx512.mask.range.{'ps' if dtype.bits == 32 else 'pd'}.{bits}"
+    usual = f", i32 {_CURRENT_ROUNDING}" if bits == _WIDEST else ""
+    found = "poison"
+    for lane in range(0, dtype.lanes, part.lanes):
+        x, y = (_part_of(f, value, dtype, part, lane) for value in (a, b))
+        greater = f.op(f"call {own} @{name}({own} {x}, {own} {y}, i32 {_GREATEST}, {own} zeroinitializer, {mask}{usual})")
+        found = greater if part.lanes == dtype.lanes else f.op(
+            f"call {kind} @llvm.vector.insert.{mangled(dtype)}.{mangled(part)}({kind} {found}, {own} {greater}, i64 {lane})")
+    return select(f, f.op(f"fcmp uno {kind} {a}, {b}"), float_constant(nan, dtype), found, dtype)
+
+
+def _part_of(f: FunctionText, value: str, dtype: DType, part: DType, lane: int) -> str:
+    """The lanes of a vector from one of them on."""
+    return value if part.lanes == dtype.lanes else f.op(
+        f"call {llvm_type(part)} @llvm.vector.extract.{mangled(part)}.{mangled(dtype)}({llvm_type(dtype)} {value}, i64 {lane})")
 
 
 # Integer division

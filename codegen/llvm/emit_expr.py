@@ -119,7 +119,8 @@ def _extremum(*, least: bool) -> Callable[[ExprEmitter, BinaryOp], str]:
     def build(em: ExprEmitter, expr: BinaryOp) -> str:
         dtype, wide = expr.dtype, computing_dtype(expr.dtype)
         x, y = convert(em.f, em.value(expr.a), dtype, wide), convert(em.f, em.value(expr.b), dtype, wide)
-        return convert(em.f, maximum_of(em.f, x, y, wide, least=least, flags=em.signless), wide, dtype)
+        found = maximum_of(em.f, x, y, wide, least=least, flags=em.signless, ranges=em.maths.ranges, seconds=em.maths.seconds)
+        return convert(em.f, found, wide, dtype)
 
     return build
 

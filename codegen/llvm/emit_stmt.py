@@ -215,7 +215,7 @@ class StmtEmitter:
         if addend is not None:
             memory.add(self.exprs, stmt.buffer, index, self.exprs.value(addend), stmt.predicate)
             return
-        value = self.exprs.value(stmt.value)
+        value = self.exprs.value(memory.read_whole(self.exprs, stmt, index))
         if index.dtype.lanes > 1 and stmt.value.dtype.lanes == 1:
             value = self.exprs.splat(value, stmt.buffer.dtype.with_lanes(index.dtype.lanes))
         memory.store(self.exprs, stmt.buffer, index, value, stmt.predicate)
@@ -367,7 +367,7 @@ class StmtEmitter:
             self._stack_left -= rounded
             element = memory_type(buffer.dtype)
             pointer = self.f.at_entry(f"alloca [{rounded // buffer.dtype.bytes} x {element}], align {OWN_ALIGNMENT}")
-            self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT))
+            self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT, rounded // buffer.dtype.bytes))
             write()
             return
         self._on_heap(buffer, write)

@@ -26,10 +26,12 @@ Builder = Callable[["ExprEmitter", Any], str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a buffer lies: its pointer, and what the address is a multiple of, in bytes."""
+    """Where a buffer lies: its pointer, and what the address is a multiple of, in bytes. own: elements on the function's stack,
+    which nobody else sees; 0 for memory of any other kind."""
 
     pointer: str
     alignment: int
+    own: int = 0
 
 
 class ExprEmitter:

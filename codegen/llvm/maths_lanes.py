@@ -21,13 +21,16 @@ ROUNDING = 12582912.0
 class MathsOptions:
     """fast: errors up to 16 units in the last place instead of 2. fused: a * b + c with one rounding is an instruction.
     avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register.
-    words: vectors of 32 words have AVX-512's instructions too."""
+    words: vectors of 32 words have AVX-512's instructions too. ranges: there are instructions for the greater of two floats, which
+    know -0 from +0. seconds: those that do not give the second where one is a NaN or both are equal, as x86's do."""
 
     fast: bool = False
     fused: bool = False
     avx512: bool = False
     lanes: int = 4
     words: bool = False
+    ranges: bool = False
+    seconds: bool = False
 
 
 PORTABLE = MathsOptions()

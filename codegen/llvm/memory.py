@@ -6,15 +6,21 @@ buffer lie side by side and which accumulators are distinct.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir.buffer import Buffer
+from ...ir.combine import FUSED
 from ...ir.dtype import BOOL, DType
-from ...ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, Sub
+from ...ir.expr import Add, Broadcast, BufferLoad, Call, Expr, IntImm, Max, Min, Mul, Ramp, Select, Sub
+from ...ir.stmt import BufferStore
+from ...ir.structural import structural_key
+from ...ir.visit import children, rebuild
 from .emitter import ExprEmitter, Place
 from .facts import split_constant
 from .types import llvm_type, mangled, memory_type, shuffle_mask
 from .windows import window_of, window_vectors
 
-__all__ = ["OWN_ALIGNMENT", "add", "address", "load", "store"]
+__all__ = ["OWN_ALIGNMENT", "add", "address", "load", "read_whole", "store"]
 
 OWN_ALIGNMENT = 64
 """Of buffers that a kernel allocates, in bytes."""
@@ -68,6 +74,10 @@ def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: E
     base, stride = _as_ramp(index)
     memory = memory_type(dtype)
     if base is not None and stride == 1:
+        if mask is not None and _is_own(em, buffer, base, dtype):  # a register where a masked store would be memory
+            kept = _loaded(em, buffer, base, 0, dtype)
+            value = em.f.op(f"select {_mask_type(dtype)} {mask}, {memory} {value}, {memory} {kept}")
+            mask = None
         if mask is None:
             _stored(em, buffer, base, value, dtype)
             return
@@ -97,6 +107,37 @@ def add(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Exp
         update()
     else:
         em.when(mask, update)
+
+
+def _is_own(em: ExprEmitter, buffer: Buffer, base: Expr, dtype: DType) -> bool:
+    """Whether all lanes, those left out by a mask too, are at a constant place of the function's stack: such vectors become
+    registers, and nobody else sees what is written back as it was."""
+    return isinstance(base, IntImm) and dtype.kind != "bool" and 0 <= base.value <= em.place(buffer).own - dtype.lanes
+
+
+_LANE_BY_LANE = (Add, Sub, Mul, Min, Max, Select)
+"""What makes each lane of the same lane of its operands, and never fails."""
+
+
+def read_whole(em: ExprEmitter, stmt: BufferStore, index: Expr) -> Expr:
+    """The value that is stored under a predicate, sum = sum + a * b, reading all lanes of what it replaces where those that are
+    left out are discarded again, and are the function's own: then the sum is a register."""
+    base, stride = _as_ramp(index)
+    predicate = stmt.predicate
+    if predicate is None or base is None or stride != 1 or not _is_own(
+            em, stmt.buffer, base, stmt.buffer.dtype.with_lanes(index.dtype.lanes)):
+        return stmt.value
+    place, lanes = structural_key(index), structural_key(predicate)
+
+    def whole(node: Expr) -> Expr:
+        if isinstance(node, BufferLoad):
+            same = (node.buffer is stmt.buffer and node.predicate is not None and structural_key(node.indices[-1]) == place
+                    and structural_key(node.predicate) == lanes)
+            return replace(node, predicate=None) if same else node
+        if isinstance(node, _LANE_BY_LANE) or isinstance(node, Call) and node.name in FUSED:
+            return rebuild(node, [whole(child) for child in children(node)])
+        return node
+    return whole(stmt.value)
 
 
 def _memory_mangled(dtype: DType) -> str:

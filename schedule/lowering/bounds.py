@@ -185,11 +185,7 @@ def _read_by(
     around = len(enclosing)
     relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
                if loop.var is not None and (at >= around or _shared_over(loop, scope))]
-    every = axis_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
-    spans = root_spans(reader, every, bounds.analyzer)
-    known: dict[Var, Span | None] = {axis: span for axis, span in (every | spans).items() if span is not None}
-    evaluate = SpanEvaluator(known, bounds.analyzer)
-    unknown = {axis for axis, span in spans.items() if span is None}
+    boxes = _taken(reader, relaxed, bounds.analyzer, False)
     reads: dict[IterVar, list[Expr]] = {}
     for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
         for indices in consumer.reads.get(tensor, ()):
@@ -200,7 +196,9 @@ def _read_by(
         span: Span | None = None
         wraps = False
         nodes = list(post_order(*indices))
-        if unknown.isdisjoint(node for node in nodes if isinstance(node, IterVar)):
+        parted = not computation.stage.is_tensorized and any(isinstance(node, (FloorDiv, FloorMod)) for node in nodes)
+        every, spans, known = _taken(reader, relaxed, bounds.analyzer, True) if parted else boxes
+        if not any(node in spans and spans[node] is None for node in nodes if isinstance(node, IterVar)):
             extent = axis.dom.extent if axis.dom is not None else None
             if extent is not None and any(
                     isinstance(node, _BROUGHT_IN) or node in reader.circular for node in nodes):
@@ -212,11 +210,22 @@ def _read_by(
                     indices = positions
                 span = within.hull([of_fused(reader, index, every, bounds.analyzer) for index in indices], extent)
             else:
+                evaluate = SpanEvaluator(known, bounds.analyzer)
                 parts = [evaluate(of_fused(reader, index, every, bounds.analyzer)) for index in indices]
                 spans_read = [part for part in parts if part is not None]
                 span = union(spans_read, bounds.analyzer) if len(spans_read) == len(parts) else None
         result.append((axis, None if span is None else relaxed_over(span, relaxed, bounds.analyzer), wraps))
     return result
+
+
+def _taken(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, parted: bool) -> tuple[
+        dict[IterVar, Span | None], dict[IterVar, Span | None], dict[Var, Span | None]]:
+    """What a reader's axes take over these loops, what its root axes do, and all that is known of both. parted: whether they are
+    read in quotients and remainders: 6 of 32 at a time, [6 i, 6 i + 6), cross no multiple of 32, since a guard ends the last.
+    What an intrinsic computes stays a box: it does all of its work."""
+    every = axis_spans(reader, {loop.axis for loop in relaxed}, analyzer, parted)
+    spans = root_spans(reader, every, analyzer)
+    return every, spans, {axis: span for axis, span in (every | spans).items() if span is not None}
 
 
 _BROUGHT_IN = (Min, Max, Select, IfThenElse, FloorMod)

@@ -8,7 +8,7 @@ from ...ir.accesses import reads_memory
 from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Range, Var
-from ...ir.ops import cast, const, floordiv, floormod
+from ...ir.ops import cast, const, floordiv, floormod, minimum
 from ...ir.visit import post_order, substitute
 from ..model.relations import Fuse, Rebase, Relation, Split, shifted
 from .stage_bounds import Loop, StageBounds
@@ -89,8 +89,11 @@ def root_spans(reader: StageBounds, spans: Mapping[IterVar, Span | None], analyz
     return roots
 
 
-def axis_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
-    """Of every axis, counted from the begin of its range."""
+def axis_spans(
+    reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer, within_splits: bool = False,
+) -> dict[IterVar, Span | None]:
+    """Of every axis, counted from the begin of its range. within_splits: whether they end where the guards of splits do that leave
+    something over; else they are whole boxes, which are simpler."""
     spans: dict[IterVar, Span | None] = {
         axis: Span.of(const(0, axis.dtype), reader.ranges[axis].extent) for axis in reader.computation.free}
     full: set[IterVar] = set()
@@ -113,7 +116,10 @@ def axis_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -
             elif any(part is None for part in parts):
                 spans[parent] = None
             else:
-                spans[parent] = _passed_up(relation, parent, [part for part in parts if part is not None], reader, analyzer)
+                span = _passed_up(relation, parent, [part for part in parts if part is not None], reader, analyzer)
+                if within_splits and span is not None and isinstance(relation, Split):
+                    span = _guarded(span, within.extent, analyzer)
+                spans[parent] = span
     return spans
 
 
@@ -143,6 +149,14 @@ def _passed_up(
     known: dict[IterVar, Span] = dict(zip((*relation.children, *relation.uses), parts, strict=True))
     value = relation.values_up({axis: axis for axis in known}, reader.from_zero)[parent]
     return SpanEvaluator({**known}, analyzer)(value)
+
+
+def _guarded(span: Span, extent: Expr, analyzer: Analyzer) -> Span:
+    """A span of an axis that was split, without the iterations that the split's guard leaves out."""
+    last = cast(extent - 1, span.high.dtype)
+    if span.is_point or span.width is None or analyzer.can_prove(span.high <= last):
+        return span
+    return Span(span.low, minimum(span.high, last), span.width)
 
 
 def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | None:

@@ -65,14 +65,18 @@ def program(
 
 
 def everywhere(function: Callable[..., Any], without: Sequence[str] = ()) -> dict[str, Builder]:
-    """The peers for which one text serves: `function(library, *inputs)`, the library being numpy, torch or jax.numpy."""
+    """The peers for which one text serves: `function(library, *inputs)`, the library being numpy, torch or jax.numpy. All give what
+    was declared, in C's order: numpy's einsum and torch's give views of what their products left, which nobody has moved yet."""
+    def in_order(results: Any, moved: Callable[[Any], Any]) -> Any:
+        return tuple(map(moved, results)) if isinstance(results, (tuple, list)) else moved(results)
+
     def numpy_call(*arrays: Any) -> Any:
-        return function(np, *arrays)
+        return in_order(function(np, *arrays), lambda result: np.asarray(result, order="C"))
 
     def torch_call(*arrays: Any) -> Any:
         import torch
 
-        return function(torch, *arrays)
+        return in_order(function(torch, *arrays), torch.Tensor.contiguous)
 
     def jax_call(*arrays: Any) -> Any:
         import jax.numpy

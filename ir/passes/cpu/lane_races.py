@@ -4,7 +4,8 @@
 
 The schedule refuses what it can see, but fusing and attaching can leave a loop whose lanes meet in one element. A loop
 stays vectorized only if every two accesses to a buffer, one of them a store, are proved to touch different elements in
-different iterations. Memory that is allocated within the loop is each lane's own.
+different iterations. Memory that is allocated within the loop is each lane's own, and lanes that an If around the body leaves out
+meet nobody: of a tail of one lane the index is a constant, which all lanes seem to share.
 
 It stands before flatten, since one dimension is often enough for the proof, and its index is a simpler sum.
 """
@@ -16,8 +17,10 @@ from dataclasses import replace
 from ...analysis.dependence import Iterations, accesses_of
 from ...atomics import is_atomic
 from ...expr import Node, Range
+from ...ops import is_const
 from ...stmt import For, Function, LoopKind
-from ...visit import rewrite, walk
+from ...visit import rewrite, substitute, walk
+from .whole_vectors import cut_short
 
 __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
 
@@ -26,9 +29,12 @@ def serialize_racing_lanes(function: Function) -> Function:
     """`function`, in which every VECTORIZED loop that is left may run its iterations in any interleaving."""
 
     def rule(node: Node) -> Node | None:
-        if isinstance(node, For) and node.kind is LoopKind.VECTORIZED and not lanes_are_independent(node):
-            return replace(node, kind=LoopKind.SERIAL)
-        return None
+        if not isinstance(node, For) or node.kind is not LoopKind.VECTORIZED:
+            return None
+        short = cut_short(node)
+        if is_const(short.extent, 1):
+            return substitute(short.body, {short.var: short.begin})
+        return short if lanes_are_independent(short) else replace(node, kind=LoopKind.SERIAL)
 
     return function.with_body(rewrite(function.body, rule))
 

@@ -31,13 +31,13 @@ from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...combine import FUSED
 from ...expr import LE, LT, Add, BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Let, Max, Min, Mul, Node, Range, Sub, Var
-from ...ops import all_of, conjuncts, const
+from ...ops import all_of, conjuncts, const, is_const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import Key, structural_key
 from ...visit import SharingRewriter, post_order, rewrite, seq, substitute
 from .vectorize import DEFAULT_VECTOR_BITS
 
-__all__ = ["whole_vectors"]
+__all__ = ["cut_short", "whole_vectors"]
 
 
 def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool = True) -> Function:
@@ -48,6 +48,12 @@ def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, ma
     wider = rows.wider()
     padded = {} if masks or not wider else rows.padded(function.body, wider)
     return function.with_body(_Widener(wider, padded, masks).visit(function.body)) if wider else function
+
+
+def cut_short(loop: For) -> For:
+    """A vectorized loop without the last lanes that an If around its body leaves out; any other as it is."""
+    active = _Active.of(loop)
+    return loop if active is None or is_const(loop.extent, active.extent) else active.loop(loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,11 @@ class _Active:
         named = [structural_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None))
                  for guard in guards]
         return _Active(extent, tuple(guards), frozenset(named), body)
+
+    def loop(self, loop: For) -> For:
+        """The loop with a constant bound of its lanes as its extent."""
+        body = self.body if not self.guards else If(all_of(*self.guards), self.body)
+        return replace(loop, extent=const(self.extent, loop.extent.dtype), body=body)
 
     @property
     def key(self) -> Key:
@@ -248,9 +259,9 @@ class _Widener(SharingRewriter):
         made = self._made_whole(node, active) if extent is None and not self.masks and not active.guards else None
         if made is not None:
             return made
-        if extent is None:  # a constant bound is the loop's own
-            body = active.body if not active.guards else If(all_of(*active.guards), active.body)
-            return replace(node, extent=const(active.extent, node.extent.dtype), body=self.visit(body))
+        if extent is None:
+            short = active.loop(node)
+            return replace(short, body=self.visit(short.body))
         body = self.visit(active.body)
         if self.masks:
             body = _guarded(body, node.var, extent, active, frozenset(self.buffers.values()))

@@ -10,6 +10,8 @@ import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule
 from tilewright.autoschedule.cpu.digits import digits_of
+from tilewright.ir.stmt import Allocate
+from tilewright.ir.visit import post_order
 
 HASWELL = "llvm -mcpu=haswell"
 
@@ -57,3 +59,19 @@ def test_what_no_product_of_matrices_comes_of_stays_as_it_was() -> None:
     thin = te.compute((24, 4), lambda i, j: te.sum(a[i // 2 * 2 + j // 2, k] * a[i, k], k), name="thin")
     s = schedule(thin, HASWELL)
     assert s.plan[0].rule != "contraction" and not any(record.primitive == "transform_layout" for record in s.records)
+
+
+@pytest.mark.parametrize("factor", [3, 5, 8])
+def test_a_region_read_in_digits_ends_where_guards_of_splits_do(factor: int) -> None:
+    A = te.placeholder((4, 8), name="A")
+    B = te.compute((4, 8), lambda i, j: A[i, j] * 2.0, name="B")
+    C = te.compute((32,), lambda o: B[o // 8, o % 8] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    _, digit = s[C].split(C.op.axis[0], factor=8)
+    some, _ = s[C].split(digit, factor=factor)
+    s[B].compute_at(s[C], some)
+    (memory,) = [node.buffer for node in post_order(tw.lower(s, [A, C]).body) if isinstance(node, Allocate)]
+    assert [str(extent) for extent in memory.shape] == ["1", str(factor)], "no part of the row behind, however uneven the split is"
+    a, c = np.random.default_rng(0).standard_normal((4, 8), "float32"), np.full(32, np.nan, "float32")
+    tw.build(s, [A, C])(a, c)
+    np.testing.assert_array_equal(c, (2 * a + 1).reshape(32))

@@ -41,7 +41,7 @@ def test_special_numbers_are_as_in_the_interpreter(name: str, dtype: str) -> Non
     expected = np.zeros_like(a)
     tw.build(te.create_schedule(C.op), [A, B, C], target="interpret")(a, b, expected)
     for target in TARGETS:
-        for lanes in (1, 4, 13):
+        for lanes in (1, 4, 13, 48):
             s = te.create_schedule(C.op)
             s[C].vectorize(s[C].split(C.op.axis[0], factor=lanes)[1])
             found = np.zeros_like(a)
@@ -59,3 +59,17 @@ def test_a_minimum_of_vectors_takes_three_instructions_and_no_choice() -> None:
     code = tw.build(s, [A, B, C], target="llvm -mcpu=haswell").source("asm")
     assert len(re.findall(r"\tvminps\b", code)) == 2 and len(re.findall(r"\tvorps\b", code)) == 1
     assert "blendv" not in code and "vcmp" not in code
+
+
+@pytest.mark.skipif(Target().architecture != "x86_64", reason="counts instructions of x86-64")
+def test_a_maximum_of_vectors_is_a_range_where_there_is_that_instruction() -> None:
+    A, B = te.placeholder((48,), name="A"), te.placeholder((48,), name="B")
+    C = te.compute((48,), lambda i: te.max(A[i], B[i]), name="C")
+    s = te.create_schedule(C.op)
+    s[C].vectorize(C.op.axis[0])
+    code = tw.build(s, [A, B, C], target="llvm -mcpu=skylake-avx512").source("asm")
+    assert len(re.findall(r"\tvrangeps\b", code)) == 3 == len(re.findall(r"\tvcmpunordps\b", code))
+    assert "vmaxps" not in code and "vpmovd2m" not in code, "nothing is put in order by signs"
+    code = tw.build(s, [A, B, C], target="llvm -mcpu=haswell").source("asm")
+    assert len(re.findall(r"\tvmaxps\b", code)) == 12 and len(re.findall(r"\tvcmpunordps\b", code)) == 6
+    assert "blendv" not in code, "nor is anything chosen"
