@@ -22,7 +22,7 @@ from .operators import result_types, row_of, whole_attributes
 from .reference import run_node
 from .types import Extent, TensorType, array_dtype, extent_of, extents, factors, symbolic_factors
 
-__all__ = ["Conversion", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported"]
+__all__ = ["Conversion", "NeedsValue", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported"]
 
 _MOST_FOLDED = 1 << 16
 """Elements up to which a value that is known is computed at once; what has no more than what it is made of is in any case."""
@@ -39,6 +39,15 @@ _MOST_PARTS = 1 << 10
 
 class Refused(Exception):
     """A use of an operator that is not supported; its text says why."""
+
+
+class NeedsValue(Exception):
+    """A conversion that cannot go on before the value of this name is known. value: what it is of ours, where it is none of the
+    model's."""
+
+    def __init__(self, name: str, value: str = "") -> None:
+        super().__init__(name)
+        self.value = value
 
 
 class Scope:
@@ -158,6 +167,10 @@ class Conversion:
         self.scope, self.inputs, self.source = scope, list(inputs), source
         self.read: set[str] = set()
         """Names of what a conversion asked for, beside its inputs."""
+        self.measures: Mapping[str, NDArray[Any]] = {}
+        """What was measured, by name."""
+        self.key = ""
+        """What tells the node from others of the model."""
 
     def refuse_unread(self, given: Iterable[str], meaningless: Set[str], kind: str) -> None:
         """What was given and a conversion never asked for may mean something, but these. kind: what they are. Raises Refused."""
@@ -206,6 +219,14 @@ class Conversion:
     def emit_all(self, operator: str, *inputs: str, **attributes: Any) -> tuple[str, ...]:
         """A node."""
         return self.scope.emit(operator, inputs, attributes, self.source)
+
+    def measured(self, what: str, value: Callable[[], str]) -> int:
+        """A number that is computed when the model runs: on which, such as the extent of a result, the rest of it depends. what: of
+        those that this node asks for. value: makes it. Raises NeedsValue."""
+        name = f"{self.key}#{what}"
+        if name not in self.measures:
+            raise NeedsValue(name, value())
+        return int(self.measures[name].reshape(-1)[0])
 
     def constant(self, value: Any, like: str | int | None = None) -> str:
         """A value that is known, in the dtype of another."""
