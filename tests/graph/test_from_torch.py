@@ -460,10 +460,14 @@ def test_repeats_by_symbols() -> None:
 @pytest.mark.parametrize("chosen", [0.2, 0.8, 2.0])
 def test_what_masks_choose_is_as_large_as_they_say(chosen: float) -> None:
     """One graph closes itself for each count; what is written where a mask is true needs no count."""
-    def choose(x: Any, mask: Any) -> Any:
+    def write(x: Any, mask: Any) -> Any:
         y = x.clone()
         y[mask[:, 1]] = 1.5
-        return x[mask], x[mask[:, 0]].sum(), torch.masked_select(x, ~mask), torch.nonzero(mask), torch.where(mask)[1], y
+        return y
+
+    def choose(x: Any, mask: Any) -> Any:
+        chosen = torch.masked_select(x, ~mask)
+        return x[mask], x[mask[:, 0]].sum(), chosen, torch.nonzero(mask), torch.where(mask)[1], write(x, mask)
 
     torch.manual_seed(1)
     given = torch.randn(4, 5), torch.rand(4, 5) > chosen
@@ -475,7 +479,7 @@ def test_what_masks_choose_is_as_large_as_they_say(chosen: float) -> None:
         for result, wanted in zip(results, expected, strict=bool(results)):
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
             np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-6)
-    assert isinstance(tw.graph.from_torch(module(lambda x, mask: choose(x, mask)[5]), given), tw.graph.Graph)
+    assert isinstance(tw.graph.from_torch(module(write), given), tw.graph.Graph)
 
 
 def test_counts_of_bins_and_axes_that_are_swapped() -> None:
