@@ -240,6 +240,11 @@ class Conversion:
         """A value in another shape."""
         return value if self.type(value).shape == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
 
+    def with_extent(self, value: str, axis: int, extent: int) -> str:
+        """A value whose extent along an axis, where it is open, is taken for a number; that it is, is asked at the call."""
+        shape = self.type(value).shape
+        return self.reshape(value, (*shape[:axis], extent, *shape[axis + 1:])) if isinstance(shape[axis], str) else value
+
     def tiled(self, value: str, repeats: Sequence[Extent]) -> str:
         """A value so many times along each dimension."""
         if all(isinstance(each, int) for each in repeats):

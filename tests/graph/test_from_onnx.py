@@ -294,3 +294,12 @@ def test_sizes_of_two_steps_are_those_of_one() -> None:
     x = b.input("x", ("((n + 3) // 4 + 1) // 2", 2))
     assert b.node("add", x, b.input("y", ("(n + 7) // 8", 2))) and set(b.graph().inputs) == {"x", "y"}
     assert b.graph().inputs["x"] == b.graph().inputs["y"]
+
+
+def test_channels_that_are_open_are_those_of_the_weights() -> None:
+    """As torch's exporter writes a model of which every dimension may change."""
+    weights = {"w": np.ones((2, 3, 1, 1), "float32")}
+    g = tw.graph.from_onnx(model([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": (tuple("nchk"), "float32")}, ["y"], weights))
+    assert g.run(np.ones((1, 3, 2, 2), "float32"))[0].tolist() == [[[[3, 3], [3, 3]], [[3, 3], [3, 3]]]]
+    with pytest.raises(tw.TilewrightError, match=r"TW0906"):
+        g.run(np.ones((1, 4, 2, 2), "float32"))
