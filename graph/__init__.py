@@ -10,7 +10,8 @@ from __future__ import annotations
 from .builder import Builder
 from .graph import Graph
 from .node import Node, Param
-from .onnx import OpenGraph, from_onnx
+from .onnx import from_onnx
+from .open_graph import OpenGraph
 from .operators import OPERATORS
 from .parser import load, parse
 from .passes import PASSES

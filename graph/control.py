@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..errors import user_source
+from ..ir.expr import Expr
 from .errors import BadNode
 from .node import Node, Parts
 from .operators.row import REQUIRED, Attribute
@@ -64,19 +65,19 @@ class Control:
 @dataclass(frozen=True)
 class Loop:
     """What a loop reads. trips, condition: values, "" where there is none. first: the values of what is carried. values: what
-    stays. count: how many rows there are; None where the graph gives none."""
+    stays. count: how many rows there are, a number or an expression over symbols; None where the graph gives none."""
 
     trips: str
     condition: str
     first: tuple[str, ...]
     values: tuple[str, ...]
-    count: int | None
+    count: int | Expr | None
 
     @staticmethod
     def of(node: Node) -> Loop:
-        """Of a node whose `count` is a number."""
+        """Of a node."""
         last = 2 + cast("int", node.attributes["carried"])
-        count = cast("tuple[int, ...]", node.attributes["count"])
+        count = extents(cast("tuple[Extent, ...]", node.attributes["count"]))
         trips, condition = node.inputs[:2]
         return Loop(trips, condition, node.inputs[2:last], node.inputs[last:], count[0] if count else None)
 

@@ -22,7 +22,7 @@ from .operators import result_types, row_of, whole_attributes
 from .reference import run_node
 from .types import Extent, TensorType, array_dtype, extent_of, extents, factors, symbolic_factors
 
-__all__ = ["Conversion", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported"]
+__all__ = ["Conversion", "NeedsValue", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported"]
 
 _MOST_FOLDED = 1 << 16
 """Elements up to which a value that is known is computed at once; what has no more than what it is made of is in any case."""
@@ -39,6 +39,15 @@ _MOST_PARTS = 1 << 10
 
 class Refused(Exception):
     """A use of an operator that is not supported; its text says why."""
+
+
+class NeedsValue(Exception):
+    """A conversion that cannot go on before the value of this name is known. value: what it is of ours, where it is none of the
+    model's."""
+
+    def __init__(self, name: str, value: str = "") -> None:
+        super().__init__(name)
+        self.value = value
 
 
 class Scope:
@@ -158,6 +167,10 @@ class Conversion:
         self.scope, self.inputs, self.source = scope, list(inputs), source
         self.read: set[str] = set()
         """Names of what a conversion asked for, beside its inputs."""
+        self.measures: Mapping[str, NDArray[Any]] = {}
+        """What was measured, by name."""
+        self.key = ""
+        """What tells the node from others of the model."""
 
     def refuse_unread(self, given: Iterable[str], meaningless: Set[str], kind: str) -> None:
         """What was given and a conversion never asked for may mean something, but these. kind: what they are. Raises Refused."""
@@ -207,6 +220,14 @@ class Conversion:
         """A node."""
         return self.scope.emit(operator, inputs, attributes, self.source)
 
+    def measured(self, what: str, value: Callable[[], str]) -> int:
+        """A number that is computed when the model runs: on which, such as the extent of a result, the rest of it depends. what: of
+        those that this node asks for. value: makes it. Raises NeedsValue."""
+        name = f"{self.key}#{what}"
+        if name not in self.measures:
+            raise NeedsValue(name, value())
+        return int(self.measures[name].reshape(-1)[0])
+
     def constant(self, value: Any, like: str | int | None = None) -> str:
         """A value that is known, in the dtype of another."""
         return self.scope.constant(value if like is None else np.asarray(value).astype(array_dtype(self.type(like).dtype)))
@@ -218,6 +239,11 @@ class Conversion:
     def reshape(self, value: str, shape: Sequence[Extent]) -> str:
         """A value in another shape."""
         return value if self.type(value).shape == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
+
+    def with_extent(self, value: str, axis: int, extent: int) -> str:
+        """A value whose extent along an axis, where it is open, is taken for a number; that it is, is asked at the call."""
+        shape = self.type(value).shape
+        return self.reshape(value, (*shape[:axis], extent, *shape[axis + 1:])) if isinstance(shape[axis], str) else value
 
     def tiled(self, value: str, repeats: Sequence[Extent]) -> str:
         """A value so many times along each dimension."""

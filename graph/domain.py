@@ -21,7 +21,7 @@ from .node import Node, Parts
 from .operators.movement import slice_ends
 from .types import TensorType, at_sizes, extents
 
-__all__ = ["check_sizes", "conditions", "no_such_sizes", "unmet"]
+__all__ = ["check_sizes", "conditions"]
 
 
 def conditions(g: Parts) -> list[tuple[Expr, str]]:
@@ -38,25 +38,33 @@ def conditions(g: Parts) -> list[tuple[Expr, str]]:
     for name, kind in g.inputs.items():
         for condition in _extents(kind):
             needed(condition, name)
-    for node in g.nodes:
+    for node, known in _all_nodes(g, types):
         said = f"{node.operator} ({node.source})" if node.source else node.operator
-        for condition in _of_node(node, types):
+        for condition in _of_node(node, known):
             needed(condition, said)
     return list(found.values())
 
 
-def unmet(needed: list[tuple[Expr, str]], sizes: Mapping[str, int]) -> str:
+def _unmet(needed: list[tuple[Expr, str]], sizes: Mapping[str, int]) -> str:
     """What says that these sizes do not fit; "" where they do."""
     return next((said for condition, said in needed if not cast("IntImm", at_sizes(condition, sizes)).value), "")
 
 
+def _all_nodes(g: Parts, types: Mapping[str, TensorType]) -> Iterator[tuple[Node, Mapping[str, TensorType]]]:
+    """The nodes of a graph and of those inside of them, with the types of their values."""
+    for node in g.nodes:
+        yield node, types
+        for body in node.bodies:
+            yield from _all_nodes(body, body.types)
+
+
 def check_sizes(g: Parts, sizes: Mapping[str, int]) -> None:
     """Raises BadGraphInput (TW0906) where these sizes do not fit the graph, before it is made for them."""
-    if reason := unmet(conditions(g), sizes):
-        raise no_such_sizes(g, sizes, reason)
+    if reason := _unmet(conditions(g), sizes):
+        raise _no_such_sizes(g, sizes, reason)
 
 
-def no_such_sizes(g: Parts, sizes: Mapping[str, int], reason: str) -> BadGraphInput:
+def _no_such_sizes(g: Parts, sizes: Mapping[str, int], reason: str) -> BadGraphInput:
     """The error for sizes that do not fit a graph."""
     return BadGraphInput(f"graph {g.name} takes no such sizes", reason=reason, called=user_source(),
                          allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),

@@ -46,11 +46,6 @@ def export_graph(
     Raises ModelNotExportable (TW0915), BadBuckets (TW0909), and what Kernel.export raises.
     """
     variants = Variants.of(g, buckets)
-    if not variants.each:
-        raise ModelNotExportable(
-            f"graph {g.name} cannot be exported as it is", called=user_source(),
-            reason=f"it branches or loops, which takes known sizes, and has the symbols {', '.join(g.symbols)}",
-            fix='name them: buckets=[{"n": 1}, {"n": 8}], or tw.graph.from_onnx(path, shapes={"x": (1, 3, 224, 224)})')
     if weights not in ("embed", "file"):
         raise ModelNotExportable(f"cannot export with weights={weights!r}", called=user_source(),
                                  allowed='"embed": in the library; "file": in a file beside it', fix='weights="file"')
@@ -105,7 +100,7 @@ def _told(variants: Variants) -> str:
     named = "; ".join(str(variant) for variant in variants.each if variant.sizes)
     if not named:
         return ""
-    rest = "others take code for any size." if not variants.each[-1].sizes else "others are refused."
+    rest = "others take code for any size."
     lines = wrap(f"Sizes that have code of their own, of which the first that fits runs: {named}; {rest}", 110)
     return f"/* {f'{chr(10)} * '.join(lines)} */\n"
 

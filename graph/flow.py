@@ -3,29 +3,28 @@ it calls a kernel.
 
 What a loop carries lies in two places: an iteration reads one and writes the other, so that nothing is copied between two. The
 loop IR has no loop without an end, so that a loop with a condition is rounds of 1, 2, 4, ... iterations, each of which asks
-whether to go on: at most as many find that it is over as have run.
+whether to go on: at most as many find that it is over as have run. Where sizes are symbols, functions are told, as kernels are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import prod
-from typing import cast
+from functools import partial, reduce
 
 from ..driver.linked import Inner, Part
 from ..ir import ops
 from ..ir.buffer import Buffer
-from ..ir.dtype import DType
+from ..ir.dtype import HANDLE, DType
 from ..ir.expr import BufferLoad, Expr, Var
 from ..ir.stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from .arena import ALIGNMENT
+from ..te.shape import as_shape
+from .arena import ALIGNMENT, Size
 from .control import Loop
 from .kernels import Step
 from .node import Node
-from .plan import Layout, Place, Plan, flat_buffer
-from .types import TensorType
+from .plan import Layout, Place, Plan
+from .types import Extent, TensorType, factors, symbol
 
 __all__ = ["functions_of"]
 
@@ -41,7 +40,7 @@ def functions_of(plan: Plan) -> dict[str, Inner]:
             for inner in plan.inside[name]:
                 found.update(functions_of(inner))
             found[name] = Inner(partial(_function, name, step, plan.graph.types, plan.inside[name]),
-                                len(step.inputs) + len(step.outputs))
+                                len(step.inputs) + len(step.outputs) + len(step.symbols))
     return found
 
 
@@ -58,19 +57,19 @@ class _Memory:
 def _function(
     name: str, step: Step, types: Mapping[str, TensorType], inside: Sequence[Plan], parts: Mapping[str, Part],
 ) -> Function:
-    """The function of a step: takes its inputs, its outputs, and memory to work in."""
+    """The function of a step: takes its inputs, its outputs, its symbols, and memory to work in."""
     node = step.nodes[-1]
-    inputs = {value: flat_buffer(f"x{at}", types[value]) for at, value in enumerate(step.inputs)}
-    outputs = {value: flat_buffer(f"y{at}", types[value]) for at, value in enumerate(step.outputs)}
+    inputs = {value: _buffer(f"x{at}", _elements(types[value].shape), types[value].dtype) for at, value in enumerate(step.inputs)}
+    outputs = {value: _buffer(f"y{at}", _elements(types[value].shape), types[value].dtype) for at, value in enumerate(step.outputs)}
     layouts = [plan.layout(parts) for plan in inside]
-    arena = flat_buffer("arena", TensorType((max(layout.bytes for layout in layouts),), "uint8"), ALIGNMENT)
+    arena = _buffer("arena", reduce(_greater, (layout.size for layout in layouts)), "uint8", ALIGNMENT)
     memory = _Memory({**inputs, **outputs}, arena, layouts)
     if node.operator == "if":
         body, more = _branches(node, inside, memory), []
     else:
         body, more = _Looping(node, inside[0], memory).statement()
     written = (*outputs.values(), arena, *more)
-    return Function(name, (*inputs.values(), *written), body, written)
+    return Function(name, (*inputs.values(), *outputs.values(), *map(symbol, step.symbols), arena, *more), body, written)
 
 
 def _branches(node: Node, inside: Sequence[Plan], memory: _Memory) -> Stmt:
@@ -91,12 +90,12 @@ class _Looping:
         self.loop = Loop.of(node)
         carried = len(self.loop.first)
         self.last, self.rows = node.outputs[:carried], node.outputs[carried:]
-        self.sizes = [_elements(kind) for kind in node.types[:carried]]
-        self.row_sizes = [prod(cast("tuple[int, ...]", kind.shape[1:])) for kind in node.types[carried:]]
-        self.counter = flat_buffer("counter", TensorType((1,), _INT64), ALIGNMENT)
-        self.going = flat_buffer("going", TensorType((1,), "bool"), ALIGNMENT)
-        self.ahead = flat_buffer("ahead", TensorType((1,), "bool"), ALIGNMENT)
-        self.slots = [flat_buffer(f"slots{at}", TensorType((2 * size,), kind.dtype), ALIGNMENT)
+        self.sizes = [_elements(kind.shape) for kind in node.types[:carried]]
+        self.row_sizes = [_elements(kind.shape[1:]) for kind in node.types[carried:]]
+        self.counter = _buffer("counter", 1, _INT64, ALIGNMENT)
+        self.going = _buffer("going", 1, "bool", ALIGNMENT)
+        self.ahead = _buffer("ahead", 1, "bool", ALIGNMENT)
+        self.slots = [_buffer(f"slots{at}", 2 * size, kind.dtype, ALIGNMENT)
                       for at, (size, kind) in enumerate(zip(self.sizes, node.types, strict=False))]
 
     def statement(self) -> tuple[Stmt, list[Buffer]]:
@@ -113,7 +112,7 @@ class _Looping:
         return Seq((*begin, *run, *end)), [self.counter, self.going, self.ahead, *self.slots]
 
     def _rows_left(self, ran: Expr) -> Expr:
-        return _number(self.loop.count or 0) - ran
+        return _number(0 if self.loop.count is None else self.loop.count) - ran
 
     def _most(self) -> Expr | None:
         """How many iterations run at most; None where nothing is said."""
@@ -160,7 +159,7 @@ class _Looping:
         return For(e, _number(0), extent, LoopKind.SERIAL, BufferStore(buffer, ops.const(0, str(buffer.dtype)), (begin + e,)))
 
 
-def _copied(target: Buffer, to: Expr | int, source: Buffer, begin: Expr | int, size: int) -> Stmt:
+def _copied(target: Buffer, to: Expr | int, source: Buffer, begin: Expr | int, size: Size) -> Stmt:
     e = Var("e", DType(_INT64))
     return For(e, _number(0), _number(size), LoopKind.SERIAL,
                BufferStore(target, BufferLoad(source, (begin + e,)), (to + e,)))
@@ -174,9 +173,20 @@ def _first(buffer: Buffer) -> Expr:
     return BufferLoad(buffer, (_number(0),))
 
 
-def _number(value: int) -> Expr:
-    return ops.const(value, _INT64)
+def _number(value: Size) -> Expr:
+    return ops.const(value, _INT64) if isinstance(value, int) else ops.cast(value, _INT64)
 
 
-def _elements(kind: TensorType) -> int:
-    return prod(cast("tuple[int, ...]", kind.shape))
+def _elements(shape: Sequence[Extent]) -> Size:
+    """How many elements a value has."""
+    number, of = factors(shape)
+    return number if of is None else of * number
+
+
+def _greater(a: Size, b: Size) -> Size:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else ops.maximum(a, b)
+
+
+def _buffer(name: str, elements: Size, dtype: str, alignment: int = 0) -> Buffer:
+    """A buffer of so many elements in a row."""
+    return Buffer(name, as_shape((elements,), name), DType(dtype), data=Var(name, HANDLE), alignment=alignment)

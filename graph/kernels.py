@@ -134,8 +134,17 @@ def step_of(members: tuple[Node, ...], types: dict[str, TensorType], known: Coll
         lines += map(graph_text, node.bodies)
     shapes = [types[name].shape for name in inputs] + [kind.shape for node in members for kind in node.types]
     attributes = [value for node in members for value in node.attributes.values()]
-    symbols = set[str]().union(*map(symbols_of, shapes), *map(attribute_symbols, attributes))
+    symbols = set[str]().union(*map(symbols_of, shapes), *map(attribute_symbols, attributes),
+                               *(_symbols_inside(body) for node in members for body in node.bodies))
     return Step(members, inputs, params, members[-1].outputs, "\n".join(lines), symbols=tuple(sorted(symbols)))
+
+
+def _symbols_inside(g: Parts) -> set[str]:
+    """The symbols that a graph inside of a node speaks of."""
+    shapes = [*(kind.shape for kind in g.inputs.values()), *(kind.shape for node in g.nodes for kind in node.types)]
+    attributes = [value for node in g.nodes for value in node.attributes.values()]
+    return set[str]().union(*map(symbols_of, shapes), *map(attribute_symbols, attributes),
+                            *(_symbols_inside(body) for node in g.nodes for body in node.bodies))
 
 
 def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor | Var]:

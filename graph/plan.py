@@ -30,7 +30,7 @@ from .states import steps_with_state
 from .types import Extent, TensorType, array_dtype, at_sizes, extents, factors, symbol
 from .weights import Weights, weights_of
 
-__all__ = ["Layout", "Place", "Plan", "flat_buffer", "value_bytes", "whole_buffer"]
+__all__ = ["Layout", "Place", "Plan", "value_bytes", "whole_buffer"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Place:
     buffer: Buffer
     offset: Expr | int = 0
 
-    def moved(self, number: Expr | int, elements: int) -> Place:
+    def moved(self, number: Expr | int, elements: Size) -> Place:
         """So many times these elements further on."""
         return Place(self.buffer, self.offset + number * elements)
 
@@ -229,11 +229,6 @@ def _word(step: Step) -> str:
 def value_bytes(kind: TensorType) -> int:
     """How many bytes a value of known extents takes."""
     return prod(int(extent) for extent in kind.shape) * array_dtype(kind.dtype).itemsize
-
-
-def flat_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
-    """A buffer of all elements of a value in a row."""
-    return whole_buffer(name, TensorType((prod(int(extent) for extent in kind.shape),), kind.dtype), alignment)
 
 
 def whole_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:

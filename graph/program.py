@@ -13,7 +13,7 @@ from ..driver.linked import Linked, Part, build_linked
 from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime import Kernel
-from .domain import check_sizes, no_such_sizes
+from .domain import check_sizes
 from .node import Parts
 from .plan import Layout, Plan
 from .types import TensorType
@@ -60,16 +60,12 @@ class Family:
 
     def known(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
         """Those of the sizes that what runs for them knows."""
-        at = self.variants.at(sizes)
-        return {} if at is None else self.variants.each[at].sizes
+        return self.variants.each[self.variants.at(sizes)].sizes
 
     def at(self, sizes: Mapping[str, int]) -> Program:
         """What the function does where symbols have these sizes. Raises BadGraphInput (TW0906)."""
         at = self.variants.at(sizes)
         each = self.variants.each
-        if at is None:
-            raise no_such_sizes(self.variants.whole.graph, sizes,
-                                 "no bucket has these sizes, and what branches or loops has to know them")
         check_sizes(each[at].plan.graph, sizes)
         return Program(sizes, each[at].plan, self.laid.layouts[at].at(sizes), self.laid.weights[at], self.linked.main,
                        self.linked.parts, str(each[at]) if len(each) > 1 else "")

@@ -4,7 +4,7 @@
 
 A bucket is sizes of symbols, all of them or some; a symbol with several sizes is a bucket for each. Each has a plan of its own, in
 which these sizes are numbers, the last one is for whatever is left, and main chooses, natively. What kernels read of parameters is
-there once, if two plans read it alike. A graph that branches or loops has no plan for any size, so it takes those of its buckets.
+there once, if two plans read it alike.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ class Variants:
         """The variants of a graph. Raises BadBuckets (TW0909)."""
         whole = Plan.of(g)
         each = [Variant(sizes, Plan.of(specialised(g, sizes))) for sizes in sizes_of_buckets(g, buckets or ())]
-        if not (g.symbols and any(node.bodies for node in g.nodes)):
-            each.append(Variant({}, whole))
-        return Variants(whole, tuple(each))
+        return Variants(whole, (*each, Variant({}, whole)))
 
     def kernels(self) -> dict[str, list[Any]]:
         """Each kernel as tensors, as Plan.kernels gives them."""
@@ -120,10 +118,9 @@ class Variants:
             size = variant.chosen(layout.size, size)
         return Laid(layouts, weights, size, {digest: held for each in weights for digest, held in each.held.items()})
 
-    def at(self, sizes: Mapping[str, int]) -> int | None:
-        """The number of what runs where symbols have these sizes; None where nothing does."""
-        fits = (at for at, variant in enumerate(self.each) if all(sizes[name] == size for name, size in variant.sizes.items()))
-        return next(fits, None)
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """The number of what runs where symbols have these sizes."""
+        return next(at for at, variant in enumerate(self.each) if all(sizes[name] == size for name, size in variant.sizes.items()))
 
     def main(self, laid: Laid, offsets: Mapping[str, int] | None = None) -> Function:
         """The function that calls the kernels: takes the inputs, the state, the outputs and the arena. offsets: where the weights
@@ -161,9 +158,6 @@ class Variants:
             calls = plan.calls(outer, layout, arena, [[held[digest] for digest in read] for read in weights.read])
             asked = [Assert(condition, said) for condition, said in conditions(plan.graph)]
             body = Seq((*asked, *calls.body))
-            if chosen is None and variant.sizes:
-                known = reduce(ops.logical_or, (each.condition for each in self.each))
-                body = Seq((Assert(known, f"the sizes are none of {'; '.join(map(str, self.each))}"), *body.body))
             chosen = body if chosen is None else If(variant.condition, body, chosen)
         assert chosen is not None, "there is something that runs"
         return chosen

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .open_graph import OpenGraph, from_onnx
+from .from_onnx import from_onnx
 
-__all__ = ["OpenGraph", "from_onnx"]
+__all__ = ["from_onnx"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import Conversion, Refused
+from ..conversion import Conversion, NeedsValue, Refused
 from ..errors import BadNode
 from ..inner import InnerScope, emit_if, emit_loop
 from ..types import Extent, extent_of
-from .context import Context, NeedsValue
+from .context import Context
 from .reader import attributes_of
 from .reading import Reading, controls
 from .shapes import backward

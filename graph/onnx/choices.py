@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..choosing import coordinates_of, kept_places, nonzero
 from ..conversion import Conversion, Refused
 from ..inner import InnerScope, emit_loop
 from .context import Context, converts
@@ -17,32 +18,11 @@ _MOST_BOXES = 1 << 16
 _MOST_COMPARED = 1 << 24
 
 
-def _kept_places(c: Context, mask: str, what: str) -> str:
-    """The places at which a mask of one dimension is true, in order, once it is measured how many they are."""
-    ones = c.cast(mask, "int64")
-    count = c.measured(what, lambda: c.emit("sum", ones, axes=(0,)))
-    if count == 0:
-        return c.constant(np.zeros(0, np.int64))
-    return c.emit_all("topk", ones, k=count)[1]  # of equal ones the first
-
-
-def _coordinates(c: Context, places: str, shape: Sequence[int]) -> list[str]:
-    """Where places of all elements in a row lie in a shape, a value for each dimension."""
-    found: list[str] = []
-    for extent in reversed(shape):
-        number = c.constant(np.asarray(max(extent, 1), np.int64))
-        found.insert(0, c.emit("floor_mod", places, number))
-        places = c.emit("floor_divide", places, number)
-    return found
-
-
 @converts("NonZero")
 def _nonzero(c: Context) -> str:
     shape = c.static(0)
-    flat = c.reshape(c[0], (int(np.prod(shape)),))
-    mask = flat if c.type(flat).dtype == "bool" else c.emit("not_equal", flat, c.constant(0, flat))
-    places = _kept_places(c, mask, "count")
-    return c.emit("stack", *_coordinates(c, places, shape), axis=0) if shape else c.reshape(places, (0, c.type(places).shape[0]))
+    places, coordinates = nonzero(c, c[0])
+    return c.emit("stack", *coordinates, axis=0) if shape else c.reshape(places, (0, c.type(places).shape[0]))
 
 
 @converts("Compress")
@@ -51,7 +31,7 @@ def _compress(c: Context) -> str:
     source = c.reshape(c[0], (int(np.prod(c.static(0))),)) if axis is None else c[0]
     at = 0 if axis is None else c.axis()
     known = c.scope.graph.data(c[1])
-    places = _kept_places(c, c[1], "count") if known is None else c.constant(np.flatnonzero(known))
+    places = kept_places(c, c[1], "count") if known is None else c.constant(np.flatnonzero(known))
     return c.emit("take", source, places, axis=at)
 
 
@@ -115,8 +95,8 @@ def _suppression(c: Context) -> str:
     after = b.emit("where", b.emit("logical_or", gone, itself), nothing, left)
     _, places, kept = emit_loop(c.scope, inner, "", "", [scores], [after, best, found], most, c.source)
     order = c.reshape(c.emit("transpose", kept, axes=(1, 2, 0)), (batch * classes * most,))
-    chosen = _kept_places(c, order, "count")
-    at, kind, _ = _coordinates(c, chosen, (batch, classes, most))
+    chosen = kept_places(c, order, "count")
+    at, kind, _ = coordinates_of(c, chosen, (batch, classes, most))
     box = c.emit("take", c.reshape(c.emit("transpose", places, axes=(1, 2, 0)), (batch * classes * most,)), chosen, axis=0)
     return c.emit("stack", at, kind, box, axis=1)
 

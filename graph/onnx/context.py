@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ...ir.expr import Expr
-from ..conversion import Conversion, Scope
+from ..conversion import Conversion, NeedsValue, Scope
 from ..types import Extent, extent_of
 
-__all__ = ["CONTROL_NAMES", "ROWS", "Context", "NeedsValue", "converts", "operator_of"]
+__all__ = ["CONTROL_NAMES", "ROWS", "Context", "converts", "operator_of"]
 
 _WITHOUT_MEANING = {"block_size", "consumed_inputs", "keep_aspect_ratio_policy", "momentum", "nearest_mode", "precision", "ratio",
                     "round_mode", "saturate", "seed", "spatial", "stash_type", "storage_order", "kernel_shape", "pads", "axis"}
@@ -27,15 +27,6 @@ def operator_of(node: Any) -> str:
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
-class NeedsValue(Exception):
-    """A conversion that cannot go on before the value of this name is known. value: what it is of ours, where it is none of the
-    model's."""
-
-    def __init__(self, name: str, value: str = "") -> None:
-        super().__init__(name)
-        self.value = value
-
-
 class Context(Conversion):
     """A node of ONNX."""
 
@@ -43,8 +34,7 @@ class Context(Conversion):
         super().__init__(scope, inputs, source)
         self.proto, self.attributes, self.opset = proto, attributes, scope.opset
         self.outputs = len(proto.output)
-        self.known: Mapping[str, NDArray[Any]] = {}
-        """What was measured, by name."""
+        self.key = proto.output[0] if proto.output else ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute: numbers, texts, lists of them, arrays."""
@@ -61,14 +51,6 @@ class Context(Conversion):
         if data is None:
             raise NeedsValue(self.proto.input[at])
         return data
-
-    def measured(self, what: str, value: Callable[[], str]) -> int:
-        """A number that is computed when the model runs: on which, such as the extent of a result, the rest of it depends. what: of
-        those that this node asks for. value: makes it. Raises NeedsValue."""
-        name = f"{self.proto.output[0]}#{what}"
-        if name not in self.known:
-            raise NeedsValue(name, value())
-        return int(self.known[name].reshape(-1)[0])
 
     def numbers(self, at: int) -> list[int]:
         """The integers that an input holds. Raises NeedsValue."""

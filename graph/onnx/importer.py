@@ -15,14 +15,15 @@ from ...errors import user_source
 from ..conversion import Scope, unsupported
 from ..errors import NotAModel
 from ..node import Param, Parts
+from ..open_graph import Measures
 from ..rewrite import without_dead
-from ..types import Extent
+from ..types import Extent, TensorType, tensor_type
 from . import arithmetic, attention, branches, choices, layers, learned, quantized, recurrent, shapes, signals, stateful, vision
 from .package import onnx_package
 from .reader import all_nodes, input_type
 from .reading import Needs, Reading
 
-__all__ = ["FAMILIES", "Importer", "Measures"]
+__all__ = ["FAMILIES", "Importer"]
 
 FAMILIES = (
     arithmetic, attention, branches, choices, layers, learned, quantized, recurrent, shapes, signals, stateful, vision)
@@ -31,13 +32,6 @@ FAMILIES = (
 
 _OLDEST = 7
 """The version from which on all operators are known; of those before, the ones that meant the same."""
-
-
-@dataclass(frozen=True)
-class Measures:
-    """What has to be computed before a model can be read whole: a graph whose outputs are called as what is to be known then."""
-
-    graph: Parts
 
 
 @dataclass
@@ -52,6 +46,13 @@ class Importer:
     state: Mapping[str, str]
     late: dict[str, None] = field(default_factory=dict[str, None])
     weights: dict[int, Param] = field(default_factory=dict[int, Param])
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """Those that are no parameters. Raises NotAModel (TW0911)."""
+        known = {tensor.name for tensor in self.proto.graph.initializer}
+        return {entry.name: tensor_type(*input_type(entry, self.given.get(entry.name)))
+                for entry in self.proto.graph.input if entry.name not in known}
 
     def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures | None:
         """The graph, where late inputs, and what was measured, have these values; what has to be measured first; None where further

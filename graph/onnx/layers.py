@@ -42,7 +42,9 @@ def kernel_of(c: Context, value: str | int = 1) -> tuple[int, ...]:
 
 @converts("Conv")
 def _conv(c: Context) -> str:
-    return c.emit("conv", *c.inputs, groups=int(c.attribute("group", 1)), **windows_of(c, kernel_of(c)))
+    groups = int(c.attribute("group", 1))
+    value = c.with_extent(c[0], 1, c.extent(1, 1) * groups)
+    return c.emit("conv", value, *c.inputs[1:], groups=groups, **windows_of(c, kernel_of(c)))
 
 
 @converts("ConvTranspose")

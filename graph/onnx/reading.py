@@ -15,11 +15,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ...errors import FAULTS, TilewrightError, user_source
-from ..conversion import Refused, Scope
+from ..conversion import NeedsValue, Refused, Scope
 from ..errors import NotAModel
 from ..inner import InnerScope
 from ..node import Param
-from .context import ROWS, Context, NeedsValue, operator_of
+from .context import ROWS, Context, operator_of
 from .reader import array_of, attributes_of, is_known
 
 __all__ = ["CONTROL", "Needs", "Reading", "controls"]
@@ -114,7 +114,7 @@ class Reading:
         """What a row sees of a node."""
         inputs = [(self.value(name) or "") if name else "" for name in node.input]
         c = Context(self.scope, node, inputs, attributes_of(node, self.needs.folder), node.name or f"{node.op_type}")
-        c.known = self.needs.values
+        c.measures = self.needs.values
         return c
 
     def node(self, node: Any) -> None:

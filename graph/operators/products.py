@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import te, topi
+from ...ir import ops
 from ...ir.ops import common_dtype, is_const
 from ...te.shape import same_extent
 from ...topi.matmul import product
@@ -89,3 +91,22 @@ def _numpy_einsum(*xs: Any, equation: str) -> Any:
 @operator("einsum", wide(_numpy_einsum))
 def _einsum(*xs: Any, equation: str) -> Any:
     return topi.einsum(equation, *xs)
+
+
+def _numpy_grouped(x: NDArray[Any], w: NDArray[Any], groups: NDArray[Any]) -> Any:
+    return np.einsum("sk,skn->sn", x, w[np.clip(groups, 0, len(w) - 1)])
+
+
+@operator("grouped_matmul", wide(_numpy_grouped))
+def _grouped_matmul(x: Any, w: Any, groups: Any) -> Any:
+    """Each row of x (S, K) times the matrix of its group (S,) among w (G, K, N): (S, N), as mixtures of experts have it."""
+    if x.ndim != 2 or w.ndim != 3 or groups.ndim != 1 or not same_extent(x.shape[1], w.shape[1]) \
+            or not same_extent(x.shape[0], groups.shape[0]):
+        raise ValueError("rows, matrices for as many columns, and a group for each row")
+    k = te.reduce_axis((0, x.shape[1]), "k")
+
+    def element(s: Any, n: Any) -> Any:
+        group = te.max(te.min(groups[s], ops.cast(w.shape[0], groups.dtype) - 1), 0)
+        return te.sum(x[s, k] * w[group, k, n], axis=k)
+
+    return te.compute((x.shape[0], w.shape[2]), element, name="grouped_matmul")

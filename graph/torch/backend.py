@@ -14,6 +14,7 @@ from typing import Any
 
 from ...codegen.result import BuildOptions
 from ...errors import TilewrightError
+from ..graph import Graph
 from ..model import build_model
 from .from_torch import from_torch
 
@@ -58,6 +59,8 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
         return _left(module, f"{problem.code}: {lines[min(1, len(lines) - 1)].strip()}"[:300])
     except Exception as problem:  # noqa: BLE001  torch.export raises what it likes
         return _left(module, f"torch.export says {type(problem).__name__}: {problem}"[:300])
+    if not isinstance(g, Graph):
+        return _left(module, "its sizes depend on values")
     if len(g.outputs) != len(kept) or not all(hasattr(results[at], "name") for at in kept):
         return _left(module, "it writes to its inputs, or gives what is no tensor")
     m = build_model(g, "llvm", None, BuildOptions(), exact=False)

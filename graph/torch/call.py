@@ -188,7 +188,7 @@ SYNONYMS = {
     "multiply": "mul", "negative": "neg", "not_equal": "ne", "special_erf": "erf", "special_erfc": "erfc", "special_exp2": "exp2",
     "special_expit": "sigmoid", "special_expm1": "expm1", "special_log1p": "log1p", "special_logit": "logit",
     "special_logsumexp": "logsumexp", "special_round": "round", "special_xlogy": "xlogy", "subtract": "sub",
-    "swapaxes": "transpose", "swapdims": "transpose", "true_divide": "div",
+    "true_divide": "div",
 }
 """Operators that torch has under two names, by the second one. Exported programs have that which the user wrote."""
 

@@ -3,13 +3,14 @@ their place, or as those of `if` and `loop`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import FAULTS, GraphError, TilewrightError, user_source
-from ..conversion import Conversion, Refused, Scope, product
+from ..conversion import Conversion, NeedsValue, Refused, Scope, product
 from ..errors import NotAModel
 from ..inner import InnerScope, emit_if, emit_loop
 from ..types import TensorType
@@ -36,6 +37,9 @@ class FrameReading:
         self.tensors: dict[str, Alias] = {}
         self.numbers: dict[str, Any] = {}
         self.waiting: set[str] = set()
+        self.known: Mapping[str, NDArray[Any]] = {}
+        self.measured: dict[str, str] = {}
+        """What has to be known before the rest can be read: our values, by the names under which they will be known."""
 
     def run(self) -> None:
         for node in self.frame.nodes:
@@ -69,6 +73,10 @@ class FrameReading:
             else:
                 self.call(node)
             return
+        except NeedsValue as need:
+            if isinstance(self.scope, InnerScope):
+                self.refuse(node, "in a branch or a loop it depends on values how large its result is")
+            self.measured[str(need)] = need.value
         except Refused as reason:
             self.refuse(node, str(reason))
         except TilewrightError as problem:
@@ -103,7 +111,9 @@ class FrameReading:
         for each in arguments[at].outputs:
             results += cast("list[Any]", each) if isinstance(each, list) else [each]
         for name, each in zip(node.outputs, results, strict=True):
-            if isinstance(each, TensorName):
+            if str(each) in inner.waiting:
+                self.waiting.add(name)
+            elif isinstance(each, TensorName):
                 self.tensors[name] = inner.tensors[each]
             elif isinstance(each, Symbol):
                 self.numbers[name] = inner.numbers[each]
@@ -115,6 +125,7 @@ class FrameReading:
     def entered(self, scope: Scope, graph: Frame, given: Sequence[Any]) -> FrameReading | None:
         """A graph of the program after it was read, its inputs being these; None where something of it is refused."""
         inner = FrameReading(scope, graph, self.refused)
+        inner.known, inner.measured = self.known, self.measured
         for name, each in zip(graph.inputs, given, strict=True):
             (inner.tensors if isinstance(name, TensorName) else inner.numbers)[str(name)] = each
         before = sum(map(len, self.refused.values()))
@@ -197,6 +208,7 @@ class FrameReading:
         name, in_place = _row_name(node.target)
         meta = next((self.frame.tensors[each] for each in node.outputs if each in self.frame.tensors), None)
         c = Call(self.scope, name, node.arguments, meta, node.source, self.tensor, self.symbol)
+        c.measures, c.key = self.known, next(filter(None, node.outputs), node.name)
         row = ROWS[name]
         given = row(c)
         c.refuse_unread_arguments()

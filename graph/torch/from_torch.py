@@ -13,9 +13,10 @@ from typing import Any, cast
 from ...errors import user_source
 from ..errors import NotAModel
 from ..graph import Graph
+from ..open_graph import OpenGraph, graph_of
 from .archive import Archive
 from .flexible import without_flex_attention
-from .importer import imported
+from .importer import Importer
 
 __all__ = ["from_torch"]
 
@@ -23,7 +24,7 @@ __all__ = ["from_torch"]
 def from_torch(
     model: Any, example_args: Sequence[Any] | None = None, example_kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None, state: Mapping[str, str] | None = None,
-) -> Graph:
+) -> Graph | OpenGraph:
     """A model of torch as a graph, its inputs in the order of torch's pytree.
 
     model: the path of a file .pt2 (or its bytes), which is read without torch; a torch.export.ExportedProgram, before its
@@ -32,6 +33,7 @@ def from_torch(
     What a module writes to its buffers or inputs comes as further outputs, after the user's own, under their names. state: inputs
     that are updated in place, each with the output that follows it: `{"cache": "cache"}` of an input, a buffer or a constant that
     the module writes; a buffer and a constant become inputs, after the others.
+    What masks choose, and other sizes that depend on values, make an OpenGraph, which is closed when it is called.
     Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913)
     for weights that are not there, or pickled, BadGraph (TW0901) for state that is none.
     """
@@ -57,5 +59,5 @@ def _archive(program: Any) -> Archive:
     return Archive(content.getvalue())
 
 
-def _graph(archive: Archive, name: str, state: Mapping[str, str] | None) -> Graph:
-    return Graph.of(imported(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state or {}))
+def _graph(archive: Archive, name: str, state: Mapping[str, str] | None) -> Graph | OpenGraph:
+    return graph_of(Importer(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state or {}))

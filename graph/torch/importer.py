@@ -5,39 +5,65 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ...errors import user_source
 from ..conversion import Scope, unsupported
 from ..errors import BadExternalData, NotAModel
 from ..node import Parts
+from ..open_graph import Measures
 from ..rewrite import without_dead
+from ..types import TensorType
 from . import arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision
 from .aliases import Alias, Storage
 from .archive import Archive
 from .frame import FrameReading, tensors_of
 from .schema import Exported, TensorName, Values, exported
 
-__all__ = ["FAMILIES", "imported"]
+__all__ = ["FAMILIES", "Importer"]
 
 FAMILIES = (arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision)
 """Importing them fills the table of rows."""
 
 
-def imported(archive: Archive, name: str, state: Mapping[str, str]) -> Parts:
-    """The graph of an archive's program, with this state. Raises NotAModel (TW0911), UnsupportedModel (TW0912), BadExternalData
-    (TW0913), BadGraph (TW0901)."""
-    return _Reading(archive, exported(archive.program), name, state).graph()
+class Importer:
+    """An archive's program, read with this state, once or again as more becomes known of it. late: nothing; its inputs have the
+    shapes that the program says."""
+
+    def __init__(self, archive: Archive, name: str, state: Mapping[str, str]) -> None:
+        self.archive, self.name, self.state = archive, name, state
+        self.late: dict[str, None] = {}
+        self._program = exported(archive.program)
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """What the user passes."""
+        scope = Scope(self.name)
+        reading = _Reading(self.archive, self._program, scope, self.state)
+        frame = FrameReading(scope, self._program.frame, {})
+        for at, entry in enumerate(self._program.inputs):
+            if entry.kind == "user_input" and isinstance(entry.argument, TensorName):
+                reading.user_input(frame, entry.argument, at)
+        return dict(scope.graph.parts().inputs)
+
+    def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures:
+        """The graph, where what was measured has these values, or what has to be measured first. Raises NotAModel (TW0911),
+        UnsupportedModel (TW0912), BadExternalData (TW0913), BadGraph (TW0901)."""
+        return _Reading(self.archive, self._program, Scope(self.name), self.state).graph(values)
 
 
 class _Reading:
-    def __init__(self, archive: Archive, program: Exported, name: str, state: Mapping[str, str]) -> None:
+    def __init__(self, archive: Archive, program: Exported, scope: Scope, state: Mapping[str, str]) -> None:
         self.archive, self.program, self.state = archive, program, state
-        self.scope = Scope(name)
+        self.scope = scope
         self.refused: dict[str, list[str]] = {}
         self.names: Counter[str] = Counter()
 
-    def graph(self) -> Parts:
+    def graph(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures:
         frame = FrameReading(self.scope, self.program.frame, self.refused)
+        frame.known = values
         for at, entry in enumerate(self.program.inputs):
             if entry.kind == "user_input" and isinstance(entry.argument, TensorName):
                 self.user_input(frame, entry.argument, at)
@@ -50,6 +76,10 @@ class _Reading:
         frame.run()
         if self.refused:
             raise unsupported(self.refused)
+        if frame.measured:
+            for name, value in frame.measured.items():
+                self.scope.graph.output(name, value)
+            return Measures(without_dead(self.scope.graph.parts()))
         self.results(frame, inputs)
         for past, present in self.state.items():
             self.scope.graph.state(past, present)

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from ..choosing import nonzero
 from ..conversion import Refused, broadcast, product
 from ..types import Extent
 from .call import Call, aten
@@ -61,11 +62,9 @@ def _places(c: Call) -> tuple[list[int], list[str], tuple[Extent, ...]]:
     for one in given:
         if one and c.type(one).dtype == "bool":
             known = c.scope.graph.data(one)
-            if known is None:
-                raise Refused("how many elements a mask chooses is not known")
-            found = np.nonzero(known)
+            found = nonzero(c, one)[1] if known is None else [c.constant(part) for part in np.nonzero(known)]
             axes += range(axis, axis + len(found))
-            indices += [c.constant(part) for part in found]
+            indices += found
         elif one:
             axes.append(axis)
             indices.append(c.cast(one, "int64"))
@@ -102,8 +101,10 @@ def _together(c: Call, indices: Sequence[str], shape: tuple[Extent, ...]) -> str
 
 @aten("index_put.default")
 def _index_put(c: Call) -> str:
+    value, chosen = c.tensor(), _where_masked(c)
+    if chosen:
+        return chosen
     axes, indices, shape = _places(c)
-    value = c.tensor()
     c.given("unsafe", None)
     if axes != list(range(axes[0], axes[0] + len(axes))):
         raise Refused("it writes along axes with others between them")
@@ -123,6 +124,39 @@ def _index_put(c: Call) -> str:
     result = c.emit("scatter_nd", _ordered(c, value, order), _together(c, indices, shape), _ordered(c, updates, moved),
                     reduction="add" if c.known("accumulate", False) else "update")
     return _ordered(c, result, [order.index(at) for at in range(len(order))])
+
+
+def _where_masked(c: Call) -> str:
+    """What is written where a mask is true, if it is the same for all elements that this chooses; "" where it is not so."""
+    given, values = c.tensors("indices"), c.operand("values", c.dtype)
+    if len(given) != 1 or not given[0] or c.type(given[0]).dtype != "bool" or c.known("accumulate", False):
+        return ""
+    rest = c.rank(c.tensor()) - c.rank(given[0])
+    shape = c.type(values).shape
+    if len(shape) > rest and (shape[:len(shape) - rest] != (1,) * (len(shape) - rest)):
+        return ""
+    c.given("unsafe", None)
+    mask = c.reshape(given[0], (*c.type(given[0]).shape, *[1] * rest))
+    return c.emit("where", mask, c.reshape(values, shape[max(len(shape) - rest, 0):]), c.tensor())
+
+
+@aten("nonzero.default")
+def _nonzero(c: Call) -> str:
+    _, coordinates = nonzero(c, c.tensor())
+    return c.emit("stack", *coordinates, axis=1)
+
+
+@aten("nonzero_numpy.default", "where.default")
+def _nonzero_numpy(c: Call) -> list[str]:
+    return nonzero(c, c.tensor("condition" if c.gives("condition") else "self"))[1]
+
+
+@aten("masked_select.default")
+def _masked_select(c: Call) -> str:
+    value, mask = c.tensor(), c.tensor("mask")
+    shape = broadcast(c.type(value).shape, c.type(mask).shape)
+    value, mask = (each if c.type(each).shape == shape else c.emit("broadcast_to", each, shape=shape) for each in (value, mask))
+    return c.emit("take", c.reshape(value, (product(shape),)), nonzero(c, mask)[0], axis=0)
 
 
 @aten("index_copy.default", "index_add.default")
@@ -146,3 +180,34 @@ def _one_hot(c: Call) -> str:
     if depth < 0:
         raise Refused("how many classes there are is not known")
     return c.emit("one_hot", c.tensor(), c.constant(np.asarray([0, 1])), depth=depth, axis=-1)
+
+
+@aten("histc.default")
+def _histc(c: Call) -> str:
+    """How many elements lie in each of bins of one width; those outside are not counted, the greatest is in the last."""
+    bins, low, high = c.integer("bins", 100), float(c.known("min", 0)), float(c.known("max", 0))
+    if low >= high:
+        raise Refused("its bins are from the least to the greatest of what it is given")
+    value = c.reshape(c.tensor(), (product(c.type(c.tensor()).shape), 1))
+    place = c.emit("divide", c.emit("multiply", c.emit("subtract", value, c.constant(low, value)), c.constant(bins, value)),
+                   c.constant(high - low, value))
+    last = c.emit("minimum", c.emit("floor", place), c.constant(bins - 1, place))
+    inside = c.emit("logical_and", c.emit("greater_equal", value, c.constant(low, value)),
+                    c.emit("less_equal", value, c.constant(high, value)))
+    hit = c.emit("logical_and", inside, c.emit("equal", last, c.constant(np.arange(bins), place)))
+    return c.emit("sum", c.cast(hit, c.dtype), axes=(0,))
+
+
+@aten("torch.ops.transformers.grouped_mm_fallback.default", "_grouped_mm.default")
+def _grouped(c: Call) -> str:
+    """Rows that lie sorted by groups, each group as far as its end, times the group's matrix; rows behind all of them give 0."""
+    names = ("input", "weight") if c.gives("weight") else ("self", "mat2")
+    x, w, ends = c.tensor(names[0]), c.tensor(names[1]), c.tensor("offs")
+    if c.rank(x) != 2 or c.rank(w) != 3 or c.type(x).dtype != c.type(w).dtype:
+        raise Refused("its matrices are not rows of groups, and a matrix for each")
+    rows = c.type(x).shape[0]
+    place = c.reshape(c.emit("arange", shape=(rows,)), (rows, 1))
+    groups = c.emit("sum", c.cast(c.emit("less_equal", c.cast(ends, "int64"), place), "int64"), axes=(1,))
+    there = c.emit("less", groups, c.constant(c.extent(w, 0), groups))
+    product_of = c.emit("grouped_matmul", x, w, groups)
+    return c.emit("where", c.reshape(there, (rows, 1)), product_of, c.constant(0, product_of))

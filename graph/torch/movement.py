@@ -102,7 +102,7 @@ def _order(c: Call) -> list[int]:
     if kind in ("t", "mT", "adjoint"):
         first, second = rank - 2, rank - 1
     else:
-        names = ("dim0", "dim1") if kind == "transpose" else ("axis0", "axis1")
+        names = ("axis0", "axis1") if kind == "swapaxes" else ("dim0", "dim1")
         first, second = (c.axis(name) for name in names)
     if rank > 1:
         order[first], order[second] = order[second], order[first]

@@ -96,41 +96,51 @@ def test_a_library_chooses_and_refuses_sizes_that_do_not_fit(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_what_branches_takes_the_sizes_of_its_buckets_alone(tmp_path: Path) -> None:
-    branches: list[tw.graph.Graph] = []
-    for operator in ("exp", "negative"):
-        one = Builder(operator)
-        one.output("y", one.node(operator, one.input("x", ("n", 3))))
-        branches.append(one.graph())
+def test_what_branches_and_loops_takes_any_size(tmp_path: Path) -> None:
+    """A loop over the rows that are there, in one of two branches: sums of those before, times that of all, of 4 columns."""
+    body = Builder("body")
+    i, state, x = body.input("i", (), "int64"), body.input("state", ("k",)), body.input("x", ("n", "k"))
+    after = body.node("add", state, body.node("take", x, i, axis=0))
+    body.output("next", after)
+    whole = body.node("multiply", body.node("sum", x, axes=(0,)), after)
+    body.output("row", body.node("slice", whole, begin=("k - 4",), end=("k",), step=(1,), axes=(0,)))
+    looping, plain = Builder("looping"), Builder("plain")
+    for one in (looping, plain):
+        one.input("first", ("k",))
+        one.input("x", ("n", "k"))
+    looping.output("y", looping.nodes("loop", "", "", "first", "x", bodies=(body.graph(),), carried=1, count=("n",))[1])
+    plain.output("y", plain.node("slice", "x", begin=("k - 4",), end=("k",), step=(1,), axes=(1,)))
     b = Builder("branch")
-    b.output("y", b.node("if", b.input("c", (), "bool"), b.input("x", ("n", 3)), bodies=branches))
+    given = b.input("c", (), "bool"), b.input("first", ("k",)), b.input("x", ("n", "k"))
+    b.output("y", b.node("if", *given, bodies=(looping.graph(), plain.graph())))
     g = b.graph()
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0915.*buckets="):
-        g.export(tmp_path / "libnet.so")
-    m = tw.build(g, buckets=[{"n": (2, 5)}])
-    x = np.ones((5, 3), "float32")
-    np.testing.assert_array_equal(m(np.bool_(False), x), -x)
-    with pytest.raises(tw.GraphError, match=r"(?s)TW0906.*no bucket has these sizes"):
-        m(np.bool_(True), x[:3])
+    m = tw.build(g, buckets=[{"n": 2}])
+    random = np.random.default_rng(3)
+    for n, k in ((2, 4), (1, 5), (7, 4), (0, 9), (17, 33)):
+        first, x = random.standard_normal(k).astype("float32"), random.standard_normal((n, k)).astype("float32")
+        np.testing.assert_array_equal(m(np.bool_(False), first, x), x[:, -4:])
+        expected, = g.run(np.bool_(True), first, x)
+        np.testing.assert_allclose(m(np.bool_(True), first, x), expected, rtol=1e-5, atol=1e-5)
     m.export(tmp_path / "libnet.so", threads="none")
-    assert "n = 2; n = 5; others are refused." in (tmp_path / "net.h").read_text()
+    assert "n = 2; others take code for any size." in (tmp_path / "net.h").read_text()
     program = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include "net.h"
-static float x[15], y[15];
+static float first[5] = {0, 0, 0, 0, 1}, x[15] = {[9] = 1, [14] = 2}, y[12];
 int main(void) {
-    bool c = false;
-    x[5] = 2;
-    for (int64_t n = 2; n < 4; n++) {
-        int32_t status = net(n, &c, x, y, aligned_alloc(64, net_arena_bytes(n)));
-        printf("%g %s\n", y[5], net_error(status));
-    }
+    bool c = true;
+    for (int64_t n = 2; n < 4; n++)
+        for (int64_t k = 5; k > 2; k -= 2) {
+            int32_t status = net(k, n, &c, first, x, y, aligned_alloc(64, net_arena_bytes(k, n)));
+            printf("%g %s\n", y[4 * n - 1], net_error(status));
+        }
     return 0;
 }
 """
-    first, second = run(program, tmp_path).splitlines()
-    assert first == "-2 success" and "the sizes are none of n = 2; n = 5" in second
+    lines = run(program, tmp_path).splitlines()
+    assert [lines[0], lines[2]] == ["2 success", "12 success"]
+    assert all("slice needs 4 <= k" in line for line in (lines[1], lines[3])), lines
 
 
 @pytest.mark.parametrize("buckets, reason", [

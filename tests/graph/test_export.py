@@ -179,15 +179,6 @@ def test_inputs_may_be_called_as_they_like(tmp_path: Path) -> None:
     assert "int32_t net(const float *arena, const float *net, float *weights, void *arena_);" in header.read_text()
 
 
-def test_branches_of_sizes_that_are_open_are_refused(tmp_path: Path) -> None:
-    branch = Builder("branch")
-    branch.output("y", branch.node("exp", branch.input("x", ("n", 3))))
-    b = Builder()
-    b.output("y", b.node("if", b.input("c", (), "bool"), b.input("x", ("n", 3)), bodies=(branch.graph(), branch.graph())))
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0915.*takes known sizes, and has the symbols n"):
-        tw.build(b.graph()).export(tmp_path / "libnet.so")
-
-
 def test_the_command_line_compiles_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     classifier().save(tmp_path / "g.safetensors")
     assert main(["compile", str(tmp_path / "g.safetensors"), "-o", str(tmp_path / "libnet.so"), "--weights", "file"]) == 0

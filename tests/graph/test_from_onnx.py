@@ -190,7 +190,7 @@ def test_softmax_means_what_its_version_says(opset: int) -> None:
 def test_other_versions_are_refused() -> None:
     for opset in (6, 9999):
         with pytest.raises(tw.GraphError, match=f"TW0911: the model's operators are of version {opset}"):
-            tw.graph.from_onnx(model([helper.make_node("Relu", ["x"], ["y"])], {"x": ((3,), "float32")}, ["y"], opset=opset))
+            tw.graph.from_onnx(model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": ((3,), "float32")}, ["y"], opset=opset))
 
 
 def external(folder: Path, **changed: str) -> Path:
@@ -294,3 +294,12 @@ def test_sizes_of_two_steps_are_those_of_one() -> None:
     x = b.input("x", ("((n + 3) // 4 + 1) // 2", 2))
     assert b.node("add", x, b.input("y", ("(n + 7) // 8", 2))) and set(b.graph().inputs) == {"x", "y"}
     assert b.graph().inputs["x"] == b.graph().inputs["y"]
+
+
+def test_channels_that_are_open_are_those_of_the_weights() -> None:
+    """As torch's exporter writes a model of which every dimension may change."""
+    weights = {"w": np.ones((2, 3, 1, 1), "float32")}
+    g = tw.graph.from_onnx(model([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": (tuple("nchk"), "float32")}, ["y"], weights))
+    assert g.run(np.ones((1, 3, 2, 2), "float32"))[0].tolist() == [[[[3, 3], [3, 3]], [[3, 3], [3, 3]]]]
+    with pytest.raises(tw.TilewrightError, match=r"TW0906"):
+        g.run(np.ones((1, 4, 2, 2), "float32"))

@@ -455,3 +455,35 @@ def test_repeats_by_symbols() -> None:
     repeated = module(lambda x, y: x.unsqueeze(0).repeat(y.shape[0], 1, 2))
     agrees(repeated, torch.randn(2, 3), torch.randn(4, 5), dynamic=({1: Dim("m", min=2)}, {0: Dim("n")}),
            others=[(torch.randn(2, 4), torch.randn(3, 5))])
+
+
+@pytest.mark.parametrize("chosen", [0.2, 0.8, 2.0])
+def test_what_masks_choose_is_as_large_as_they_say(chosen: float) -> None:
+    """One graph closes itself for each count; what is written where a mask is true needs no count."""
+    def write(x: Any, mask: Any) -> Any:
+        y = x.clone()
+        y[mask[:, 1]] = 1.5
+        return y
+
+    def choose(x: Any, mask: Any) -> Any:
+        chosen = torch.masked_select(x, ~mask)
+        return x[mask], x[mask[:, 0]].sum(), chosen, torch.nonzero(mask), torch.where(mask)[1], write(x, mask)
+
+    torch.manual_seed(1)
+    given = torch.randn(4, 5), torch.rand(4, 5) > chosen
+    g = tw.graph.from_torch(module(choose), given)
+    assert isinstance(g, tw.graph.OpenGraph)
+    expected = arrays(choose(*given))
+    built = tw.build(g)(*arrays(given)) if chosen < 1 else []
+    for results in (g.run(*arrays(given)), built):
+        for result, wanted in zip(results, expected, strict=bool(results)):
+            assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-6)
+    assert isinstance(tw.graph.from_torch(module(write), given), tw.graph.Graph)
+
+
+def test_counts_of_bins_and_axes_that_are_swapped() -> None:
+    values = torch.tensor([0.0, 0.9, 1.0, 2.5, 3.0, 3.1, -0.1, 1.7])
+    agrees(module(lambda x: (torch.histc(x, 4, 0, 3), torch.histc(x.swapaxes(0, 1).reshape(-1), 3, -1, 2),
+                             x.swapdims(1, 0))), values.reshape(2, 4))
+

@@ -106,6 +106,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("cumprod", [floats(3, 7)], {"axis": 1}),
     ("cumprod", [floats(3, 7)], {"axis": 0, "exclusive": True, "reverse": True}),
     ("matmul", [floats(3, 5), floats(5, 7)], {}),
+    ("grouped_matmul", [floats(5, 3), floats(2, 3, 7), np.asarray([1, 0, 0, 1, 1])], {}),
     ("matmul", [floats(5), floats(2, 5, 7)], {}),
     ("matmul", [floats(2, 3, 5), floats(5)], {}),
     ("matmul", [floats(5), floats(5)], {}),

@@ -1,28 +1,27 @@
-"""tw.graph.from_onnx, and graphs whose shapes depend on the values of inputs."""
+"""Graphs whose shapes depend on values: of inputs, and of what is computed of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codegen.result import BuildOptions
-from ...errors import user_source
-from ...runtime.timing import TimingResult
-from ..comparison import Comparison
-from ..errors import BadGraphInput, ModelNotExportable, NotAModel
-from ..graph import Graph
-from ..model import Model
-from ..node import Parts
-from ..profile import Profile
-from ..types import Extent, TensorType, array_dtype, tensor_type
-from ..variants import Buckets
-from .importer import Importer
-from .reader import input_type, parsed
+from ..codegen.result import BuildOptions
+from ..errors import user_source
+from ..runtime.timing import TimingResult
+from .comparison import Comparison
+from .errors import BadGraphInput, ModelNotExportable
+from .graph import Graph
+from .model import Model
+from .node import Parts
+from .profile import Profile
+from .types import TensorType, array_dtype
+from .variants import Buckets
 
-__all__ = ["OpenGraph", "OpenModel", "from_onnx"]
+__all__ = ["Importer", "Measures", "OpenGraph", "OpenModel", "graph_of"]
 
 Key = tuple[tuple[str, bytes], ...]
 """What a graph depends on: the values of late inputs, and what was measured, by name."""
@@ -34,32 +33,36 @@ _MOST_KEPT = 16
 """So many values of late inputs have their graph, and their model, at once."""
 
 
-def from_onnx(
-    model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None, state: Mapping[str, str] | None = None,
-) -> Graph | OpenGraph:
-    """A model of ONNX as a graph.
+@dataclass(frozen=True)
+class Measures:
+    """What has to be computed before a model can be read whole: a graph whose outputs are called as what is to be known then."""
 
-    model: a path, bytes, or an onnx.ModelProto, of the versions 7 to the newest of ONNX's operators. shapes: by an input's name its
-    shape, numbers and names of symbols: `{"image": (1, 3, "h", "w")}`; without it, that which the model says. state: inputs that
-    are updated in place, each with the output that follows it: `{"past": "present"}`.
-    Axes, shapes and the like that come as inputs and are not constants make an OpenGraph, which is closed when their values are
-    there.
-    Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913),
-    ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes and state that are none.
-    """
-    proto, folder = parsed(model)
-    given = dict(shapes or {})
-    unknown = set(given) - {entry.name for entry in proto.graph.input}
-    if unknown:
-        raise NotAModel(f"the model has no input {min(unknown)!r}", called=user_source(),
-                        allowed=", ".join(entry.name for entry in proto.graph.input), fix="shapes= of inputs")
-    importer = Importer(proto, folder, given, state or {})
+    graph: Parts
+
+
+class Importer(Protocol):
+    """What reads a model, once or again as more becomes known of it."""
+
+    @property
+    def inputs(self) -> Mapping[str, TensorType]:
+        """Its inputs, in the order of a call."""
+        ...
+
+    @property
+    def late(self) -> Mapping[str, None]:
+        """The inputs of which values are needed, in the order in which that was seen."""
+        ...
+
+    def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures | None:
+        """The graph, where late inputs, and what was measured, have these values; what has to be measured first; None where further
+        inputs are late, which are in `late` from then on."""
+        ...
+
+
+def graph_of(importer: Importer) -> Graph | OpenGraph:
+    """What an importer reads, where no values are known yet. Raises what it raises."""
     made = importer.read({})
-    return _graph(made) if isinstance(made, Parts) else OpenGraph(importer)
-
-
-def _graph(made: Parts) -> Graph:
-    return Graph.of(made)
+    return Graph.of(made) if isinstance(made, Parts) else OpenGraph(importer)
 
 
 class OpenGraph:
@@ -71,10 +74,7 @@ class OpenGraph:
 
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
-        known = {tensor.name for tensor in importer.proto.graph.initializer}
-        self.inputs: dict[str, TensorType] = {
-            entry.name: tensor_type(*input_type(entry, importer.given.get(entry.name)))
-            for entry in importer.proto.graph.input if entry.name not in known}
+        self.inputs: dict[str, TensorType] = dict(importer.inputs)
         self._closed: dict[Key, Graph] = {}
         self._measures: dict[Key, Graph] = {}
 
@@ -131,10 +131,10 @@ class OpenGraph:
             if key not in self._measures:
                 made = self._importer.read(known)
                 if isinstance(made, Parts):
-                    return key, _kept(self._closed, key, _graph(made))
+                    return key, _kept(self._closed, key, Graph.of(made))
                 if made is None:
                     continue
-                _kept(self._measures, key, _graph(made.graph))
+                _kept(self._measures, key, Graph.of(made.graph))
             g = self._measures[key]
             measured |= zip(g.results, run(key, g, {name: given[name] for name in g.inputs}), strict=True)
 

@@ -1,0 +1,40 @@
+"""What importers make of masks: the places that are chosen. How many they are is measured when the model runs, and the rest is
+done for that number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .conversion import Conversion
+
+__all__ = ["coordinates_of", "kept_places", "nonzero"]
+
+
+def kept_places(c: Conversion, mask: str, what: str) -> str:
+    """The places at which a mask of one dimension is true, in order, once it is measured how many they are."""
+    ones = c.cast(mask, "int64")
+    count = c.measured(what, lambda: c.emit("sum", ones, axes=(0,)))
+    if count == 0:
+        return c.constant(np.zeros(0, np.int64))
+    return c.emit_all("topk", ones, k=count)[1]  # of equal ones the first
+
+
+def coordinates_of(c: Conversion, places: str, shape: Sequence[int]) -> list[str]:
+    """Where places of all elements in a row lie in a shape, a value for each dimension."""
+    found: list[str] = []
+    for extent in reversed(shape):
+        number = c.constant(np.asarray(max(extent, 1), np.int64))
+        found.insert(0, c.emit("floor_mod", places, number))
+        places = c.emit("floor_divide", places, number)
+    return found
+
+
+def nonzero(c: Conversion, value: str) -> tuple[str, list[str]]:
+    """The places of the elements of a value that are not 0, among all elements in a row, and along each dimension."""
+    shape = c.static(value)
+    flat = c.reshape(value, (int(np.prod(shape)),))
+    mask = flat if c.type(flat).dtype == "bool" else c.emit("not_equal", flat, c.constant(0, flat))
+    places = kept_places(c, mask, "count")
+    return places, coordinates_of(c, places, shape)
