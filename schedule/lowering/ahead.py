@@ -9,7 +9,8 @@
                                               ... B[k % 3, i] ...
 
 Where places are filled asynchronously, what is begun in an iteration is one group, and each iteration first waits until its own
-group is there: all but the last `turns` - 2 that were begun. Targets without such copies store at once, and wait for nothing.
+group is there: all but the last `turns` - 2 that were begun. What the copy engine fills is waited for by its place. Targets without
+such copies store at once, and wait for nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ...errors import user_source
 from ...ir.accesses import written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
-from ...ir.copies import asynchronous, commit, wait
+from ...ir.copies import asynchronous, bulk_copy, bulk_pipeline, bulk_wait, commit, wait
+from ...ir.dtype import INT32
 from ...ir.expr import BufferLoad, Expr, IntImm
 from ...ir.ops import cast, const, floormod
 from ...ir.passes.common.fresh_copy import fresh_copy
@@ -102,24 +104,38 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
             larger = storage.buffers[tensor] = replace(buffer, shape=(turns, *buffer.shape), strides=strides)
             places[buffer] = larger, lambda indices, turns=turns: (floormod(var, turns), *indices)
     parts = [(overlap, moved_accesses(seq(*(statement for _, statement in alike)), places, analyzer))
-             for overlap, alike in groupby(ahead, lambda part: _overlap(part[0]))]
-    waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous), default=0)
+             for overlap, alike in groupby(sorted(ahead, key=lambda part: _overlap(part[0]).bulk), lambda part: _overlap(part[0]))]
+    waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous and not overlap.bulk), default=0)
+    boxes = next((overlap.turns for overlap, _ in parts if overlap.bulk), 0)
     before: list[Stmt] = []
     for step in range(max(overlap.turns for overlap, _ in parts) - 1):
-        begun = [_filled(overlap, fresh_copy(part, {var: const(step, var.dtype)})) for overlap, part in parts
+        begun = [_filled(overlap, fresh_copy(part, {var: const(step, var.dtype)}), const(step)) for overlap, part in parts
                  if step < overlap.turns - 1]
         before += [simplify_stmt(If(nest.extent > step, seq(*begun)), analyzer), *([commit()] if step < waits - 1 else [])]
-    following = [If(var + (overlap.turns - 1) < cast(nest.extent, var.dtype),
-                    _filled(overlap, substitute(part, {var: var + (overlap.turns - 1)}))) for overlap, part in parts]
-    body = seq(*([wait(waits - 2)] if waits else []), *(simplify_stmt(each, analyzer) for each in following),
-               *([commit()] if waits else []), moved_accesses(nest.body, places, analyzer))
+    following: list[Stmt] = []
+    for overlap, part in parts:
+        later = var + (overlap.turns - 1)
+        begun = _filled(overlap, substitute(part, {var: later}), _turn(later, overlap.turns))
+        following.append(If(later < cast(nest.extent, var.dtype), begun))
+    body = seq(*([wait(waits - 2)] if waits else []), *([bulk_wait(_turn(var, boxes))] if boxes else []),
+               *(simplify_stmt(each, analyzer) for each in following), *([commit()] if waits else []),
+               moved_accesses(nest.body, places, analyzer))
     result = seq(*before, replace(nest, body=body))
+    if boxes:
+        result = bulk_pipeline(boxes, result)
     for buffer, _ in places.values():
         result = Allocate(buffer, result)
     return result
 
 
-def _filled(overlap: Overlap, part: Stmt) -> Stmt:
+def _turn(iteration: Expr, turns: int) -> Expr:
+    """The place of an iteration."""
+    return cast(floormod(iteration, const(turns, iteration.dtype)), INT32)
+
+
+def _filled(overlap: Overlap, part: Stmt, place: Expr) -> Stmt:
+    if overlap.bulk:
+        return bulk_copy(part, place)
     return asynchronous(part) if overlap.asynchronous else part
 
 

@@ -52,7 +52,7 @@ def wgmma_matmul(
         if not bulk:
             spread(s[tensor], s[tensor].fuse(*s[tensor].op.axis), groups, 16 // size if int(row) % (16 // size) == 0 else 1)
         if stages > 1:
-            s[tensor].pipeline(stages)
+            s[tensor].pipeline(stages, by="tma" if bulk else "cp.async")
 
     def reference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         left, right = left.astype("float64"), right.astype("float64")

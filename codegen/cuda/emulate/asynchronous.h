@@ -1,4 +1,4 @@
-// What goes on while threads go on: copies of a thread in groups, copies of boxes that complete a phase, products of warpgroups.
+// What goes on while threads go on: copies of a thread in groups, products of warpgroups; copies of boxes: see phases.h.
 //
 // All of it is done at the wait for it, no earlier. From its beginning on nobody may touch what it writes, or store to what it reads.
 // What threads stored themselves, tensor cores and the copy engine see behind a fence of theirs.
@@ -14,7 +14,7 @@ static void mark(const void *to, int bytes, uint32_t copier, uint64_t place) {
       cell.copier = copier;
       if (copier) cell.copied_at = (uint32_t)place;
       else cell.written = epoch, cell.writer = (uint16_t)running, cell.writer_place = (uint32_t)place, cell.landed = 0,
-           cell.fences = fibers[running].fences;
+           cell.fences = fibers[running].fences, cell.tick = ticks[running];
     }
   }
 }
@@ -95,7 +95,7 @@ static void hold(const Product &product, int by) {
   });
 }
 
-static void unordered(int what, uint64_t place, int other_thread = 0, uint64_t other_place = 0) {
+static void unordered(int what, uint64_t place, int other_thread, uint64_t other_place) {
   fault.detail = what, fault.other_thread = other_thread, fault.other_place = other_place;
   fail(UNORDERED, place);
 }
@@ -105,7 +105,7 @@ static bool begins_well(const char *from) { return (uint64_t)from % (ROWS * PANE
 
 static void begin_product(const Product &product) {
   Fiber &own = fibers[running];
-  if (!own.fenced) unordered(0, product.place);
+  if (!own.fenced) unordered(0, product.place, 0, 0);
   if (!begins_well(product.a) || !begins_well(product.b)) {
     fault.size = ROWS * PANEL, fault.buffer = buffer_count - 1, fault.stores = 0;
     fault.element = (int64_t)(((uint64_t)(begins_well(product.a) ? product.b : product.a) - buffers[buffer_count - 1].begin)
