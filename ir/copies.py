@@ -20,9 +20,9 @@ from .expr import Call, Expr, Node, StringImm
 from .ops import const
 from .stmt import Attr, Evaluate, If, Stmt
 
-__all__ = ["ASYNCHRONOUS", "BULK_CALLS", "BULK_COPY", "BULK_FEATURE", "BULK_PIPELINE", "BULK_WAIT", "FEATURE", "WAIT",
-           "asynchronous", "bulk_copy", "bulk_pipeline", "bulk_wait", "called", "commit", "is_bulk_wait", "is_commit",
-           "is_wait", "wait"]
+__all__ = ["ASYNCHRONOUS", "BULK_BOX", "BULK_CALLS", "BULK_COPY", "BULK_EXPECT", "BULK_FEATURE", "BULK_PIPELINE", "BULK_WAIT",
+           "FEATURE", "ROLES", "WAIT", "asynchronous", "bulk_copy", "bulk_pipeline", "bulk_wait", "called", "commit",
+           "is_bulk_wait", "is_commit", "is_wait", "wait"]
 
 ASYNCHRONOUS = "asynchronous_copy"
 """The key of an Attr whose stores to shared memory need not be done before the wait."""
@@ -31,8 +31,10 @@ FEATURE = "asynchronous_copies"
 COMMIT, WAIT = "tw_copies_commit", "tw_copies_wait"
 BULK_COPY, BULK_PIPELINE, BULK_FEATURE = "bulk_copy", "bulk_pipeline", "bulk_copies"
 """As ASYNCHRONOUS and FEATURE, of copies by the copy engine; and the key of an Attr around all that waits for each other."""
-BULK_CALLS, BULK_WAIT = "tw_bulk_", "tw_bulk_wait"
-"""How the names of the copy engine's device functions begin."""
+ROLES = "roles"
+"""The subject of that Attr where warps of their own fill the places."""
+BULK_CALLS, BULK_BOX, BULK_EXPECT, BULK_WAIT = "tw_bulk_", "tw_bulk_copy_", "tw_bulk_expect", "tw_bulk_wait"
+"""How the names of the copy engine's device functions begin, and of what copies; what says how much will come; what waits."""
 
 
 def asynchronous(copies: Stmt) -> Stmt:
@@ -70,9 +72,10 @@ def bulk_wait(place: Expr) -> Stmt:
     return _where(BULK_FEATURE, Call("call_extern", (StringImm(BULK_WAIT), place), INT32))
 
 
-def bulk_pipeline(places: int, body: Stmt) -> Stmt:
-    """Statements whose bulk copies and waits are of the same places."""
-    return Attr(BULK_PIPELINE, "", const(places), body)
+def bulk_pipeline(places: int, body: Stmt, roles: bool = False) -> Stmt:
+    """Statements whose bulk copies and waits are of the same places. roles: whether warps of their own do the copies, in the loop
+    in which they are waited for."""
+    return Attr(BULK_PIPELINE, ROLES if roles else "", const(places), body)
 
 
 def is_bulk_wait(node: Node) -> bool:

@@ -10,7 +10,9 @@
           sums[64 x 128] += A.matrix * B.matrix           # wgmma, of which no operand goes through registers
       C.matrix = sums                                     # in shared memory, of which whole rows are stored
 
-Where both sides are matrices in memory, with rows at multiples of 16 bytes, the copy engine fetches the tiles by boxes.
+Where both sides are matrices in memory, with rows at multiples of 16 bytes, the copy engine fetches the tiles by boxes: one thread
+asks, or four more warps that do nothing else. These go on to the next tile while the others store theirs, where as many blocks as
+the GPU holds take one tile after the other, in bands that the L2 cache holds.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ..estimate import Estimate
 from ..loops import fused
 from ..operations import size_of, source
 from ..plan import Candidate
+from .grids import Grid
 from .tensor_cores import BARRIER, SUMS, elements_at_once, is_theirs, reason_in_matrices, shared_by_all, stored_by_blocks
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, slowest
 
@@ -62,12 +65,16 @@ MOST_DIMENSIONS, ROW_BYTES = 5, 16
 @dataclass(frozen=True)
 class Tile:
     """own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
-    copy engine fills it."""
+    copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
+    one tile after the other; 0 for one each."""
 
     own: tuple[int, int]
     groups: int
     stages: int
     boxes: bool = False
+    roles: bool = False
+    band: int = 1
+    resident: int = 0
 
     @property
     def rows(self) -> int:
@@ -83,7 +90,8 @@ class Tile:
 
     def __str__(self) -> str:
         return (f"warpgroups, tiles of {self.rows} x {self.columns}, {self.groups} x 4 warps of {self.own[0]} x {self.own[1]}, "
-                f"{self.stages} stages{' of boxes' if self.boxes else ''}")
+                f"{self.stages} stages{' of boxes' if self.boxes else ''}{' by warps of their own' if self.roles else ''}"
+                f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}")
 
 
 def on_warpgroups(group: Group) -> list[Candidate]:
@@ -93,8 +101,11 @@ def on_warpgroups(group: Group) -> list[Candidate]:
     if not gpu.warpgroup or found is None or group.parts or not is_theirs(group, found):
         return []
     down = [load.dtype.bytes > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms; bytes are turned
-    boxes = (False, True) if all(_comes_in_boxes(group, found, load) for load in (found.a, found.b)) else (False,)
-    tiles = (replace(tile, boxes=each) for tile in _tiles(found, gpu, down[1]) for each in boxes)
+    fetched = [(False, False)]
+    if all(_comes_in_boxes(group, found, load) for load in (found.a, found.b)):
+        fetched += [(True, False), (True, True)]
+    tiles = [_in_order(found, way, gpu) for tile in _tiles(found, gpu, down[1]) for boxes, roles in fetched
+             if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared]
     ways = sorted(((_time(found, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
     reason = reason_in_matrices(group, found)
     return [Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason) for time, tile in ways]
@@ -133,9 +144,32 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
     return lies and isinstance(extent, IntImm) and extent.value * size % ROW_BYTES == 0 and size_of(found.summed) > depth
 
 
+def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    row = terms * found.a.dtype.bytes
+    return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), (tile.rows * row, tile.columns * row), batch)
+
+
+def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
+    """With the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    grid = _grid(found, tile, gpu)
+    band = grid.band(batch * rows * columns * terms / (gpu.processors * gpu.warpgroup * 2 / found.a.dtype.bytes))
+    held = gpu.processors * _at_once(tile, gpu)
+    return replace(tile, band=band, resident=held if tile.roles and grid.down * grid.across > held else 0)
+
+
+def _at_once(tile: Tile, gpu: Gpu) -> int:
+    """Blocks of a multiprocessor."""
+    threads = tile.groups * GROUP + GROUP * tile.roles
+    return blocks_at_once(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
+
+
 def _shared_bytes(tile: Tile) -> int:
-    """Of the tiles in all stages of the pipeline, or of the result on its way out, in their place; and of barriers."""
-    return max(tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + 8) * 4) + PANEL_BYTES * tile.boxes
+    """Of the tiles in all stages of the pipeline, and of barriers; and of the result on its way out, in the tiles' place where no
+    warps of their own fill these meanwhile."""
+    tiles, result = tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + 8) * 4
+    return (tiles + result if tile.roles else max(tiles, result)) + 2 * PANEL_BYTES * tile.boxes
 
 
 def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
@@ -145,8 +179,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
     size = found.a.dtype.bytes
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
-    threads, depth = tile.groups * GROUP, PANEL_BYTES // size
-    at_once = blocks_at_once(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
+    depth, at_once = PANEL_BYTES // size, _at_once(tile, gpu)
     waves, parts = ceil(blocks / gpu.processors), ceil(terms / depth)
     math = tile.rows * tile.columns * depth / (gpu.warpgroup * 2 / size)
     filled = (tile.rows + tile.columns) * PANEL_BYTES
@@ -157,12 +190,14 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
                      key=lambda part: part[1])
     resident = min(at_once, waves)
     covered = resident * busy * (tile.stages - 1)
-    idle = max(latency - covered, 0) / (resident * (tile.stages - 1)) + (BARRIER + FENCE * (not tile.boxes)) / resident
+    waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
+    idle = max(latency - covered, 0) / (resident * (tile.stages - 1)) + waits / resident
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * filled * parts
-    unique = batch * ((rows + columns) * terms * size + rows * columns * 4)
+    unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
     name, cycles = slowest(gpu, (name, waves * parts * (busy + DRAIN / resident)), unique, moved)  # copies go on meanwhile
-    beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)
+    begins = 1 if tile.resident else waves
+    beyond = begins * gpu.latency * 2 + waves * tile.rows * tile.columns * 8 / gpu.shared_rate
     return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
                      ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))
 
@@ -172,7 +207,8 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
     depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, SUMS[dtype]
     a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
-    rows = _staged(s[whole], stored_by_blocks(group, found, tile), tile, sums_dtype)
+    rows = _staged(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile,
+                   sums_dtype)
     sums.compute_at(s[whole], rows)
     i, j = sums.op.axis[-2:]
     outer, inner = sums.split(sums.op.reduce_axis[0], factor=depth)
@@ -184,7 +220,7 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
         stage.set_scope("swizzled")
         stage.compute_at(sums, outer)
         if tile.boxes:
-            stage.pipeline(tile.stages, by="tma")
+            stage.pipeline(tile.stages, by="tma", warp_specialize=tile.roles)
             continue
         axes = fused(stage, stage.op.axis[:-1]), stage.op.axis[-1]
         shared_by_all(stage, axes, tile, elements_at_once(found, load), (1, 1))

@@ -81,6 +81,48 @@ static __device__ __forceinline__ void tw_bulk_wait(unsigned long long *barrier,
   tw_bulk_parity(barrier, *phases >> place & 1u);
   *phases ^= 1u << place;
 }""",
+    "tw_bulk_ready": """
+// As tw_bulk_wait, where nothing else orders what the threads do.
+static __device__ __forceinline__ void tw_bulk_ready(unsigned long long *barrier, unsigned int *phases, int place) {
+  tw_bulk_wait(barrier, phases, place);
+}""",
+    "tw_thread": """
+// The number of a thread in its block.
+static __device__ __forceinline__ int tw_thread() {
+  return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}""",
+    "tw_bulk_release": """
+// A warp arrives: it needs no longer what is there.
+static __device__ __forceinline__ void tw_bulk_release(unsigned long long *barrier) {
+#ifdef __CUDACC__
+  __syncwarp();
+  if (tw_thread() % 32 == 0)
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"((unsigned int)__cvta_generic_to_shared(barrier)) : "memory");
+#else
+  tw_emulated_release(barrier);
+#endif
+}""",
+    "tw_computes": """
+// Whether this is one of so many threads that compute; four more warps ask for copies.
+static __device__ __forceinline__ bool tw_computes(int threads) { return tw_thread() < threads; }""",
+    "tw_leads": """
+// Whether this is the first thread behind those that compute.
+static __device__ __forceinline__ bool tw_leads(int threads) { return tw_thread() == threads; }""",
+    "tw_barrier_of": """
+// A barrier of the threads that compute.
+#ifdef __CUDACC__
+static __device__ __forceinline__ void tw_barrier_of(int threads) { asm volatile("bar.sync 1, %0;" : : "r"(threads) : "memory"); }
+#else
+#define tw_barrier_of(threads) (({ TW_OTHERS_RUN(); tw_emulated_barrier_of(threads); TW_OTHERS_RUN(); }))
+#endif""",
+    **{f"tw_{word}_registers": f"""
+// The threads of each four warps give away registers, or wait until there are so many.
+template <int registers>
+static __device__ __forceinline__ void tw_{word}_registers() {{
+#ifdef __CUDACC__
+  asm volatile("setmaxnreg.{way}.sync.aligned.u32 %0;" : : "n"(registers));
+#endif
+}}""" for word, way in (("more", "inc"), ("fewer", "dec"))},
     "tw_bulk_copied_by_hand": """
 // What the engine does: zeros outside of the tensor, parts of 16 bytes exchanged by row.
 template <class T>

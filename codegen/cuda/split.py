@@ -39,6 +39,7 @@ from ...ir.passes.gpu.overlay import separate
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
+from ...ir.passes.gpu.roles import name_barriers, with_producer
 from ...ir.passes.gpu.swizzled import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.under_products import begin_products_first
@@ -105,7 +106,7 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         kernel = Function(made.name, (*(each.var for each in maps), *used), made.body, outputs, {"stage": "loops"})
         analyzer = analyzer_for(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)
-        kernels.append(DeviceKernel(done, hardware, tuple(places[item] for item in used),
+        kernels.append(DeviceKernel(done, with_producer(hardware, done.body), tuple(places[item] for item in used),
                                     tuple((each, places[each.source]) for each in maps)))
     return SplitFunction(tuple(kernels), tuple(workspaces), symbols, tuple(nests.checks))
 
@@ -126,6 +127,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("proxy_fences", fence_stores),
         Pass("under_products", begin_products_first),  # where no barrier stands between
+        Pass("roles", lambda function: name_barriers(function, hardware)),  # every barrier is there
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
@@ -147,7 +149,7 @@ def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer], bu
     body = join_thread_reductions(nest, hardware)
     body = place_fragments(inject_virtual_threads(body), hardware, analyzer)
     seen = frozenset((*whole.buffers, *workspaces))
-    body, maps = place_bulk_copies(body, analyzer, seen, frozenset(written_buffers(body))) if bulk else (body, ())
+    body, maps = place_bulk_copies(body, hardware, analyzer, seen, frozenset(written_buffers(body))) if bulk else (body, ())
     body = place_panels(body, analyzer)
     body, extra = map_threads(body, hardware, analyzer, seen)
     for tag in reversed(hardware.variables):

@@ -15,7 +15,7 @@ such copies store at once, and wait for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -95,6 +95,7 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         _check_reads(computation, statement, loop, nest, owners, storage)
     _check_alignment(loop, nest, ahead, storage)
     var = loop.var
+    roles = any(_overlap(computation).roles for computation, _ in ahead)
     places: dict[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]] = {}
     for computation, _ in ahead:
         turns = const(_overlap(computation).turns, var.dtype)
@@ -105,6 +106,11 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
             places[buffer] = larger, lambda indices, turns=turns: (floormod(var, turns), *indices)
     parts = [(overlap, moved_accesses(seq(*(statement for _, statement in alike)), places, analyzer))
              for overlap, alike in groupby(sorted(ahead, key=lambda part: _overlap(part[0]).bulk), lambda part: _overlap(part[0]))]
+    if roles:
+        turns = parts[0][0].turns
+        filled = [bulk_copy(part, _turn(var, turns)) for _, part in parts]
+        body = seq(*filled, bulk_wait(_turn(var, turns)), moved_accesses(nest.body, places, analyzer))
+        return _allocated(places, bulk_pipeline(turns, replace(nest, body=body), roles))
     waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous and not overlap.bulk), default=0)
     boxes = next((overlap.turns for overlap, _ in parts if overlap.bulk), 0)
     before: list[Stmt] = []
@@ -121,11 +127,13 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
                *(simplify_stmt(each, analyzer) for each in following), *([commit()] if waits else []),
                moved_accesses(nest.body, places, analyzer))
     result = seq(*before, replace(nest, body=body))
-    if boxes:
-        result = bulk_pipeline(boxes, result)
+    return _allocated(places, bulk_pipeline(boxes, result) if boxes else result)
+
+
+def _allocated(places: Mapping[Buffer, tuple[Buffer, object]], statement: Stmt) -> Stmt:
     for buffer, _ in places.values():
-        result = Allocate(buffer, result)
-    return result
+        statement = Allocate(buffer, statement)
+    return statement
 
 
 def _turn(iteration: Expr, turns: int) -> Expr:
@@ -147,6 +155,10 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
                        "compute it at a serial loop inside")
     own = _overlap(computation)
     for other, _ in ahead:
+        if own.roles != _overlap(other).roles:
+            raise _refused(
+                computation.stage, loop, f"it has {'' if own.roles else 'no '}warps of its own, and {other.name}, at the same "
+                f"loop, {'none' if own.roles else 'has'}", f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True)')
         if own.asynchronous and _overlap(other).asynchronous and _overlap(other).turns != own.turns:
             raise _refused(
                 computation.stage, loop, f"it takes {own.turns} turns and {other.name}, at the same loop, {_overlap(other).turns}: "

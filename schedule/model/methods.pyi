@@ -287,7 +287,7 @@ class StagePrimitives:
         Raises BadMirror (TW0232).
         """
 
-    def pipeline(self, stages: int, by: str = 'cp.async') -> None:
+    def pipeline(self, stages: int, by: str = 'cp.async', warp_specialize: bool = False) -> None:
         """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
             for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
@@ -308,6 +308,9 @@ class StagePrimitives:
         dimensions (sm_90a; elsewhere the loops run as they stand): the stage's loops stay as they are declared, not split, fused or
         bound, and it is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is
         refused when the program is built (TW0841).
+
+        warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
+        compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
 
         Raises BadOverlap (TW0252).
         """

@@ -61,8 +61,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True, lowering=Ahead,
-           foreign={"stages": integer(2, MOST_STAGES), "by": one_of(*COPIES)})
-def pipeline(stage: Stage, stages: int, by: str = "cp.async") -> None:
+           foreign={"stages": integer(2, MOST_STAGES), "by": one_of(*COPIES), "warp_specialize": one_of(True, False)})
+def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: bool = False) -> None:
     """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
         for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
@@ -84,8 +84,15 @@ def pipeline(stage: Stage, stages: int, by: str = "cp.async") -> None:
     bound, and it is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is
     refused when the program is built (TW0841).
 
+    warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
+    compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
+
     Raises BadOverlap (TW0252).
     """
+    if warp_specialize and by != "tma":
+        raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason="only the copy engine is asked by warps of their own",
+                         declared=stage.op.source, called=user_source(), loops=outline(stage),
+                         fix=f's[{stage.name}].pipeline({stages!r}, by="tma", warp_specialize=True)'[:200])
     if by not in COPIES:
         raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=f"nothing copies by {by!r}"[:200],
                          declared=stage.op.source, called=user_source(), loops=outline(stage),
@@ -94,6 +101,6 @@ def pipeline(stage: Stage, stages: int, by: str = "cp.async") -> None:
         raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=f"it is to have {stages!r} stages"[:200],
                          declared=stage.op.source, called=user_source(), loops=outline(stage),
                          allowed=f"integers from 2 to {MOST_STAGES}", fix=f"s[{stage.name}].pipeline(3)")
-    said = {} if by == COPIES[0] else {"by": by}
-    overlap = Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True, bulk=by == "tma")
+    said = {} if by == COPIES[0] else {"by": by, **({"warp_specialize": True} if warp_specialize else {})}
+    overlap = Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True, bulk=by == "tma", roles=bool(warp_specialize))
     set_overlap(stage, overlap, stages=stages, **said)

@@ -155,6 +155,7 @@ static void finish_product(const Product &product) {
     else ((float *)product.c)[i] = (float)sum;
   }
   hold(product, -1);
+  own_parts(product, [&](uint64_t part) { note_read(buffers[buffer_count - 1], part); });  // up to now it has read
 }
 
 static void finish_products(int left) {

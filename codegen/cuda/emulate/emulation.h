@@ -59,6 +59,8 @@ void tw_emulated_init(void *barrier, int arrivals);
 void tw_emulated_made();
 void tw_emulated_arrive(void *barrier, int bytes);
 void tw_emulated_complete(void *barrier, int bytes);
+void tw_emulated_release(void *barrier);
+void tw_emulated_barrier_of(int threads);
 void tw_emulated_parity(void *barrier, unsigned int parity);
 void tw_emulated_box(void *to, const unsigned long long *words, void *barrier, const int *at);
 }

@@ -91,7 +91,7 @@ struct Product {
   uint64_t place;
 };
 
-enum State { READY, AT_BARRIER, AT_SHUFFLE, AT_PHASE, DONE };
+enum State { READY, AT_BARRIER, AT_SHUFFLE, AT_PHASE, AT_NAMED, DONE };
 
 struct Fiber {
 #if defined(__x86_64__)

@@ -18,9 +18,11 @@ struct Phased {
   int arrivals, missing, maker;
   int64_t expected, begun;  // bytes
   uint32_t ended;           // phases
+  uint8_t lanes[MOST_THREADS / 32];  // of each warp, that have released it
   bool known;               // whether the maker has told the copy engine
   List<Box> boxes;
   uint32_t *pending, *past;  // clocks of who arrived, in the phase that goes on and in those before
+  uint32_t pending_seen[MOST_PHASED], past_seen[MOST_PHASED];  // likewise, which phases they had waited for
 };
 
 static Phased phased[MOST_PHASED];
@@ -51,9 +53,15 @@ static void know_all() {
   for (int self = 0; self < threads; ++self) ++ticks[self];
 }
 
-static void join(uint32_t *into, const uint32_t *from) {
-  for (int i = 0; i < threads; ++i)
+static void join(uint32_t *into, const uint32_t *from, int count) {
+  for (int i = 0; i < count; ++i)
     if (from[i] > into[i]) into[i] = from[i];
+}
+
+static void arrive(Phased &of) {
+  join(of.pending, clocks[running], threads);
+  join(of.pending_seen, seen[running], MOST_PHASED);
+  of.pending[running] = ticks[running]++;
 }
 
 static void forget_phases() {
@@ -113,15 +121,35 @@ static bool end_phase(Phased &of) {
   ++of.ended;
   for (int i = 0; i < of.boxes.count; ++i) land(of.boxes.items[i], (int)(&of - phased));
   of.boxes.count = 0, of.missing = of.arrivals, of.expected = of.begun = 0;
-  memcpy(of.past, of.pending, threads * sizeof(uint32_t));
+  memcpy(of.past, of.pending, threads * sizeof(uint32_t)), memcpy(of.past_seen, of.pending_seen, sizeof of.past_seen);
   return true;
 }
 
 static bool has_ended(Phased &of, unsigned parity) { return (of.ended & 1) != parity || (end_phase(of) && (of.ended & 1) != parity); }
 
+// Fibers that wait for each other by a barrier of so many go on where all have come.
+static bool wake_named() {
+  int first = -1, waiting = 0;
+  for (int thread = 0; thread < threads; ++thread)
+    if (fibers[thread].state == AT_NAMED) first = first < 0 ? thread : first, ++waiting;
+  if (first < 0 || waiting != fibers[first].amount) return false;
+  uint32_t *all = (uint32_t *)calloc(threads, sizeof(uint32_t)), all_seen[MOST_PHASED] = {};
+  for (int thread = 0; thread < threads; ++thread)
+    if (fibers[thread].state == AT_NAMED)
+      join(all, clocks[thread], threads), join(all_seen, seen[thread], MOST_PHASED), all[thread] = ticks[thread];
+  for (int thread = 0; thread < threads; ++thread)
+    if (fibers[thread].state == AT_NAMED) {
+      join(clocks[thread], all, threads), join(seen[thread], all_seen, MOST_PHASED);
+      ++ticks[thread];
+      fibers[thread].state = READY, ready[ready_count++] = thread;
+    }
+  free(all);
+  return true;
+}
+
 // Fibers whose phase has ended go on. Whether there are any.
 static bool wake_phases() {
-  bool any = false;
+  bool any = wake_named();
   for (int thread = 0; thread < threads; ++thread) {
     Fiber &fiber = fibers[thread];
     if (fiber.state != AT_PHASE || !has_ended(phased[fiber.amount], fiber.mask)) continue;
@@ -134,6 +162,10 @@ static bool wake_phases() {
 // Whether nobody waits for a phase that cannot end; if somebody does, that is recorded.
 static bool phases_end() {
   for (int thread = 0; thread < threads; ++thread) {
+    if (fibers[thread].state == AT_NAMED) {
+      fault.detail = -1, fault.size = (uint32_t)fibers[thread].amount;
+      return record(DEADLOCK, thread, fibers[thread].place), false;
+    }
     if (fibers[thread].state != AT_PHASE) continue;
     const Phased &of = phased[fibers[thread].amount];
     fault.detail = of.missing ? of.missing : 0;
@@ -157,6 +189,8 @@ extern "C" void tw_emulated_init(void *barrier, int arrivals) {
   }
   Phased &made = phased[phased_count++];
   made.address = address, made.place = place, made.arrivals = made.missing = arrivals, made.maker = running, made.known = false;
+  memset(made.lanes, 0, sizeof made.lanes), memset(made.pending_seen, 0, sizeof made.pending_seen);
+  memset(made.past_seen, 0, sizeof made.past_seen);
   made.expected = made.begun = 0, made.ended = 0, made.boxes.count = 0;
   made.pending = (uint32_t *)calloc(threads, sizeof(uint32_t)), made.past = (uint32_t *)calloc(threads, sizeof(uint32_t));
 }
@@ -169,13 +203,33 @@ extern "C" void tw_emulated_arrive(void *barrier, int bytes) {
   uint64_t place = place_of(CODE);
   Phased &of = *phased_at((uint64_t)barrier, place);
   if (!of.missing && !end_phase(of)) unordered(5, place, of.maker, of.place);
-  join(of.pending, clocks[running]);
-  of.pending[running] = ticks[running]++;
+  arrive(of);
   of.expected += bytes;
   if (!--of.missing && !of.boxes.count) end_phase(of);
 }
 
-extern "C" void tw_emulated_complete(void *barrier, int bytes) { phased_at((uint64_t)barrier, place_of(CODE))->begun += bytes; }
+extern "C" void tw_emulated_release(void *barrier) {
+  uint64_t place = place_of(CODE);
+  Phased &of = *phased_at((uint64_t)barrier, place);
+  if (!of.missing && !end_phase(of)) unordered(5, place, of.maker, of.place);
+  arrive(of);
+  uint8_t &lanes = of.lanes[running / 32];
+  if (++lanes < 32 && running / 32 * 32 + lanes < threads) return;
+  lanes = 0;
+  if (!--of.missing && !of.boxes.count) end_phase(of);
+}
+
+extern "C" void tw_emulated_barrier_of(int count) {
+  Fiber &own = fibers[running];
+  own.state = AT_NAMED, own.amount = count, own.place = place_of(CODE);
+  to_scheduler();
+}
+
+extern "C" void tw_emulated_complete(void *barrier, int bytes) {
+  Phased &of = *phased_at((uint64_t)barrier, place_of(CODE));
+  arrive(of);
+  of.begun += bytes;
+}
 
 extern "C" void tw_emulated_parity(void *barrier, unsigned parity) {
   Phased &of = *phased_at((uint64_t)barrier, place_of(CODE));
@@ -185,7 +239,7 @@ extern "C" void tw_emulated_parity(void *barrier, unsigned parity) {
     own.state = AT_PHASE, own.amount = (int)(&of - phased), own.mask = parity, own.place = place_of(CODE);
     to_scheduler();
   }
-  join(clocks[self], of.past);
+  join(clocks[self], of.past, threads), join(seen[self], of.past_seen, MOST_PHASED);
   seen[self][&of - phased] = of.ended;
 }
 

@@ -181,7 +181,8 @@ def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory],
     if fault.kind == 9:
         return _unordered(fault, at, who, f"thread {_index(fault.other_thread, launch.block)}", other, common)
     if fault.kind == 10:
-        why = (f"{fault.detail} more threads have to arrive" if fault.detail else
+        why = (f"a barrier of {fault.size} threads, and not as many come" if fault.detail < 0 else
+               f"{fault.detail} more threads have to arrive" if fault.detail else
                f"{fault.element} bytes are expected, and copies of {fault.size} have begun")
         return EmulatedDeadlock(f"a wait in {at}: {who} waits for a phase that does not end", reason=why,
                                 fix="let as many threads arrive as the barrier was made for, and expect the bytes of all copies",

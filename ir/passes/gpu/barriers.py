@@ -41,9 +41,11 @@ from .errors import DivergentBarrier
 from .hardware import THREAD_TAGS, Hardware
 from .reduce import SHUFFLE, SHUFFLE_DOWN
 
-__all__ = ["BARRIER", "barrier", "insert_barriers", "is_barrier"]
+__all__ = ["BARRIER", "COMPUTES", "barrier", "insert_barriers", "is_barrier"]
 
 BARRIER = "tw_barrier"
+COMPUTES = "tw_computes"
+"""What tells threads that compute from those that only ask for copies: see roles.py."""
 _COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER, WAIT)
 
 
@@ -172,6 +174,9 @@ class _Planner:
         return _Part(rebuild(stmt, [stmt.begin, stmt.extent, body.stmt]), body.entry, body.exit, body.crossed and ran)
 
     def _if(self, stmt: If) -> _Part:
+        if called_for(stmt.condition) == COMPUTES:  # the others wait for what they need in memory
+            then = self.part(stmt.then_body)
+            return replace(then, stmt=If(stmt.condition, then.stmt, stmt.else_body))
         if self.varies(stmt.condition):
             return self._divergent(stmt)
         then = self.part(stmt.then_body)
@@ -319,6 +324,12 @@ def _is_collective(node: Node, *names: str) -> bool:
         return False
     first = node.args[0]
     return isinstance(first, StringImm) and first.value in names
+
+
+def called_for(value: Expr) -> str:
+    """The device function whose answer a value is; empty for others."""
+    name = value.args[0] if isinstance(value, Call) and value.name == "call_extern" else None
+    return name.value if isinstance(name, StringImm) else ""
 
 
 def is_barrier(node: Node) -> bool:

@@ -11,13 +11,14 @@ pipeline.
 A_box, a parameter of the kernel, says how the tensor and a box lie; outside of the tensor the engine fills in zeros. `phases` has a
 bit for each place: how often its barrier was waited for, which the next wait needs. Barriers are made once in a kernel.
 
-It stands before panels are placed and threads mapped: what is one thread's stands in attr("one_thread").
+It stands before panels are placed and threads mapped: what is one thread's stands in attr("one_thread"). Where warps have roles,
+see roles.py, the threads that compute tell by a second barrier that a place is free again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -27,12 +28,15 @@ from ...buffer import Buffer
 from ...copies import BULK_COPY, BULK_PIPELINE, called, is_bulk_wait
 from ...dtype import HANDLE, INT32, DType
 from ...expr import BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Range, Select, StringImm, Var
+from ...fragments import WARP_LANES
 from ...ops import cast, conjuncts, const
 from ...pointers import READS, WRITES, pointer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Seq, Stmt
 from ...visit import Rewriter, seq, substitute, walk
 from .barriers import barrier
 from .errors import CannotCopyInBulk
+from .hardware import Hardware
+from .roles import by_roles, check_roles, has_roles
 from .swizzled import PANEL_BYTES, SCOPE
 
 __all__ = ["ONE_THREAD", "PLACE_BYTES", "BoxMap", "place_bulk_copies", "tensor_strides"]
@@ -83,73 +87,111 @@ class _Nest:
         return {loop.var: loop.extent.value for loop in self.loops if isinstance(loop.extent, IntImm)}
 
 
-def place_bulk_copies(body: Stmt, analyzer: Analyzer, tensors: frozenset[Buffer], stored: frozenset[Buffer],
+@dataclass(frozen=True, slots=True)
+class _Barriers:
+    """Of one pipeline: full, for what has come; empty, for places that are free again; and what a thread has waited for of each."""
+
+    full: Buffer
+    empty: Buffer
+    waited: Buffer
+    freed: Buffer
+
+    @staticmethod
+    def of(places: Expr, number: str) -> _Barriers:
+        full, empty = (Buffer(f"{name}{number}", (places,), UINT64, scope="shared", alignment=UNIT_BYTES)
+                       for name in ("barriers", "empty"))
+        waited, freed = (Buffer(f"{name}{number}", (const(1),), UINT32, scope="local") for name in ("phases", "freed"))
+        return _Barriers(full, empty, waited, freed)
+
+
+def place_bulk_copies(body: Stmt, hardware: Hardware, analyzer: Analyzer, tensors: frozenset[Buffer], stored: frozenset[Buffer],
                       ) -> tuple[Stmt, tuple[BoxMap, ...]]:
     """(`body` of a kernel with its bulk copies as calls, the maps that these take). tensors: global memory that kernels get;
     stored: what this one writes. Raises CannotCopyInBulk (TW0841)."""
-    if not any(isinstance(node, Attr) and node.key == BULK_PIPELINE for node in walk(body)):
+    pipelines = [node for node in walk(body) if isinstance(node, Attr) and node.key == BULK_PIPELINE]
+    if not pipelines:
         return body, ()
-    placer = _Placer(analyzer, tensors, stored)
+    with_roles = has_roles(body)
+    own = {node: _Barriers.of(node.value, f"_{at}" if at else "") for at, node in enumerate(pipelines)}
+    placer = _Placer(own, analyzer, tensors - stored, "consumer" if with_roles else "")
     done = placer.visit(body)
-    begun = seq(*(_made(barriers, phases) for barriers, phases in placer.made), Evaluate(Call(
-        "call_extern", (StringImm("tw_bulk_begin"),), INT32)), barrier(), done)
-    for barriers, phases in placer.made:
-        begun = Allocate(barriers, Allocate(phases, begun))
+    made = [_made(each.full, each.waited, 1, 0) for each in own.values()]
+    allocated = [buffer for each in own.values() for buffer in (each.full, each.waited)]
+    if with_roles:
+        check_roles(hardware, [node.subject for node in pipelines])
+        placer.role = "producer"
+        done, places = by_roles(hardware, done, placer.visit(body))
+        made += [_made(each.empty, each.freed, hardware.threads // WARP_LANES, UINT32.greatest) for each in own.values()]
+        allocated += [*places, *(buffer for each in own.values() for buffer in (each.empty, each.freed))]
+    begun = seq(*made, _call("tw_bulk_begin"), barrier(), done)
+    for buffer in reversed(allocated):
+        begun = Allocate(buffer, begun)
     return begun, tuple(placer.maps.values())
 
 
-def _made(barriers: Buffer, phases: Buffer) -> Stmt:
-    """Barriers of one arrival each, which nobody has waited for."""
+def _made(barriers: Buffer, phases: Buffer, arrivals: int, waited: int) -> Stmt:
+    """Barriers of so many arrivals each, and what of them a thread has waited for."""
     place = Var("place", INT32)
-    init = _call("tw_bulk_init", pointer(barriers, (place,), const(0), 0), const(1))
-    return seq(Attr(ONE_THREAD, "", const(1), _serial(place, barriers.shape[0], init)),
-               BufferStore(phases, const(0, UINT32), (const(0),)))
-
-
-def _serial(var: Var, extent: Expr, body: Stmt) -> Stmt:
-    return For(var, const(0), extent, LoopKind.SERIAL, body)
+    init = _call("tw_bulk_init", pointer(barriers, (place,), const(0), 0), const(arrivals))
+    return seq(Attr(ONE_THREAD, "", const(1), For(place, const(0), barriers.shape[0], LoopKind.SERIAL, init)),
+               BufferStore(phases, const(waited, UINT32), (const(0),)))
 
 
 def _call(name: str, *args: Expr) -> Stmt:
     return Evaluate(Call("call_extern", (StringImm(name), *args), INT32))
 
 
+def _wait(name: str, barriers: Buffer, phases: Buffer, place: Expr) -> Stmt:
+    return _call(name, pointer(barriers, (place,), const(0), 0), pointer(phases, (const(0),), const(0), READS | WRITES), place)
+
+
 class _Placer(Rewriter):
-    def __init__(self, analyzer: Analyzer, tensors: frozenset[Buffer], stored: frozenset[Buffer]) -> None:
-        self.analyzer, self.tensors, self.stored = analyzer, tensors, stored
-        self.made: list[tuple[Buffer, Buffer]] = []
-        self.around: list[tuple[Buffer, Buffer]] = []
+    """role: whose program it is, "consumer" or "producer", or that of all where it is empty."""
+
+    def __init__(self, own: dict[Attr, _Barriers], analyzer: Analyzer, tensors: frozenset[Buffer], role: str) -> None:
+        self.own, self.analyzer, self.tensors, self.role = own, analyzer, tensors, role
+        self.around: list[_Barriers] = []
         self.maps: dict[tuple[Buffer, tuple[int, ...], int], BoxMap] = {}
+        self.place: Expr | None = None
+        """What an iteration has waited for."""
 
     def For(self, node: For) -> Stmt:
         self.analyzer.bind(node.var, Range(node.begin, node.extent))
-        return self.generic(node)
+        before, self.place = self.place, None
+        done = self.generic(node)
+        if self.place is not None and self.role == "consumer":
+            assert isinstance(done, For)
+            release = _call("tw_bulk_release", pointer(self.around[-1].empty, (self.place,), const(0), 0))
+            done = replace(done, body=seq(done.body, release))
+        self.place = before
+        return done
 
     def Attr(self, node: Attr) -> Stmt:
         if node.key == BULK_PIPELINE:
-            assert isinstance(node.value, IntImm), "pipelines have known places"
-            number = f"_{len(self.made)}" if self.made else ""
-            own = (Buffer(f"barriers{number}", (node.value,), UINT64, scope="shared", alignment=UNIT_BYTES),
-                   Buffer(f"phases{number}", (const(1),), UINT32, scope="local"))
-            self.made.append(own)
-            self.around.append(own)
+            self.around.append(self.own[node])
             body = self.visit(node.body)
             self.around.pop()
             return body
         if node.key != BULK_COPY:
             return self.generic(node)
-        boxes = [box for nest in _nests(node.body) for box in _boxes(nest, self.analyzer, self.tensors - self.stored)]
-        at = pointer(self.around[-1][0], (node.value,), const(0), 0)
-        copies = [self._copy(box, at) for box in boxes]
-        return Attr(ONE_THREAD, "", const(1), seq(_call("tw_bulk_expect", at, const(sum(box.bytes for box in boxes))), *copies))
+        if self.role == "consumer":
+            return Seq(())
+        own = self.around[-1]
+        boxes = [box for nest in _nests(node.body) for box in _boxes(nest, self.analyzer, self.tensors)]
+        at = pointer(own.full, (node.value,), const(0), 0)
+        begun = seq(_call("tw_bulk_expect", at, const(sum(box.bytes for box in boxes))), *(self._copy(box, at) for box in boxes))
+        if self.role:
+            return seq(_wait("tw_bulk_ready", own.empty, own.freed, node.value), begun)
+        return Attr(ONE_THREAD, "", const(1), begun)
 
     def Evaluate(self, node: Evaluate) -> Stmt:
         if not is_bulk_wait(node):
             return self.generic(node)
         assert isinstance(node.value, Call)
-        (barriers, phases), place = self.around[-1], node.value.args[1]
-        return _call(called(node), pointer(barriers, (place,), const(0), 0),
-                     pointer(phases, (const(0),), const(0), READS | WRITES), place)
+        if self.role == "producer":
+            return Seq(())
+        own, self.place = self.around[-1], node.value.args[1]
+        return _wait("tw_bulk_ready" if self.role else called(node), own.full, own.waited, self.place)
 
     def _copy(self, box: _Box, at: Expr) -> Stmt:
         swizzle = PANEL_BYTES if box.target.scope == SCOPE else 0

@@ -32,6 +32,7 @@ from .bulk_copies import ONE_THREAD
 from .errors import CrossBlock, DivergentBarrier, LocalAcrossThreads
 from .hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
 from .own_memory import OwnPart
+from .roles import ALONE
 
 __all__ = ["map_threads"]
 
@@ -124,17 +125,19 @@ class _Mapper(Copier):
 
     def Attr(self, node: Attr) -> Stmt:
         """What one thread does: the first."""
-        if node.key != ONE_THREAD:
+        if node.key not in (ONE_THREAD, ALONE):
             return super().Attr(node)
         first = {self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype)
                  for tag in THREAD_TAGS if self.hardware.extent(tag) > 1}
-        for inner in walk(node.body):
+        for inner in walk(node.body) if node.key == ONE_THREAD else ():
             pointed = pointed_to(inner)
             if pointed is not None and pointed[1] & WRITES:
                 self._check_first_comes_by(pointed[0], first)
         whole, self.alone = self.alone, True
         body = self.visit(node.body)
         self.alone = whole
+        if node.key == ALONE:
+            return body
         condition = reduce(logical_and, [var.equal(0) for var in first], TRUE)
         return If(condition, body)
 

@@ -9,7 +9,7 @@ It stands behind the barriers: where none was needed between copies and products
 
 from __future__ import annotations
 
-from ...copies import ASYNCHRONOUS, BULK_CALLS, BULK_WAIT, called, is_commit
+from ...copies import ASYNCHRONOUS, BULK_BOX, BULK_EXPECT, called, is_commit
 from ...fragments import WARPGROUP_CALLS
 from ...stmt import Attr, Evaluate, Function, Seq, Stmt
 from ...visit import rewrite, walk
@@ -46,5 +46,5 @@ def _is_copy(part: Stmt) -> bool:
     """Whether a statement begins asynchronous copies, under conditions or not, and does nothing else that others see."""
     calls = [called(node) for node in walk(part) if isinstance(node, Evaluate)]
     if calls:
-        return all(name.startswith(BULK_CALLS) and name != BULK_WAIT for name in calls)
+        return all(name == BULK_EXPECT or name.startswith(BULK_BOX) for name in calls)
     return any(isinstance(node, Attr) and node.key == ASYNCHRONOUS for node in walk(part))

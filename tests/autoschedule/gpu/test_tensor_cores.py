@@ -119,12 +119,12 @@ def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: st
     output = product(1024, columns, 1024, dtype, (False, dtype == "int8"))
     boxes = columns == 1024 or dtype == "int8"
     s = tw.autoschedule.schedule([output], "cuda -arch=sm_90a")
-    assert s.plan[0].description.startswith("warpgroups") and s.plan[0].description.endswith("boxes") == boxes
+    assert s.plan[0].description.startswith("warpgroups") and (" of boxes" in s.plan[0].description) == boxes
     kernel = tw.build(s, [*gpu_choices.inputs_of(output), output], target="cuda -arch=sm_90a")
     launch, code = kernel.kernels[0], kernel.source("sass")
     assert launch.instructions["IGMMA" if dtype == "int8" else "HGMMA"] >= 4
     copies = {name for name in launch.instructions if name.startswith(("LDGSTS", "UTMALDG", "LDG", "STS"))}
-    assert copies == {"UTMALDG"} if boxes else "LDGSTS.128" in copies
+    assert not copies and "UTMALDG" in code if boxes else "LDGSTS.128" in copies, "other warps ask for boxes"
     assert not re.search(r"\b(LDL|STL|LDSM|F2F|HADD|I2F|F2I)\b", code) and launch.spilled_bytes == 0
 
 
@@ -162,7 +162,7 @@ def test_what_is_no_box_is_copied_by_threads(refused: Any) -> None:
 
 def in_boxes(output: Any, rng: np.random.Generator) -> tuple[Any, list[Any]]:
     def choose(_: Any, ways: Sequence[Candidate]) -> int:
-        return int(rng.choice([at for at, way in enumerate(ways) if way.description.endswith("of boxes")]))
+        return int(rng.choice([at for at, way in enumerate(ways) if " of boxes" in way.description]))
 
     s = schedule([output], "cuda -emulate -arch=sm_90a", chooser=choose)
     tensors = [*sorted(gpu_choices.inputs_of(output), key=lambda each: each.name), output]

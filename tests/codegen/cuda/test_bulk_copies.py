@@ -22,7 +22,15 @@ CASES: dict[str, dict[str, Any]] = {
     "bfloat16 by columns": {"m": 40, "n": 136, "k": 137, "layouts": ("km", "kn"), "tile": (64, 128, 64), "dtype": "bfloat16"},
     "bytes": {"m": 65, "n": 31, "k": 272, "layouts": ("mk", "nk"), "tile": (64, 32, 128), "dtype": "int8"},
     "one part of the sum": {"m": 1, "n": 8, "k": 8, "stages": 2},
+    "roles": {"m": 131, "n": 72, "k": 200, "roles": True},
+    "roles, two groups": {"m": 136, "n": 23, "k": 264, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2, "roles": True},
+    "resident blocks": {"m": 200, "n": 136, "k": 136, "resident": 3},
+    "resident blocks with roles": {"m": 264, "n": 136, "k": 136, "resident": 4, "roles": True, "stages": 2},
 }
+
+
+def everywhere(old: str, new: str) -> Callable[[str], str]:
+    return replaced(old, new, -1)
 
 
 def window(n: int, m: int, stages: int = 3, dtype: str = "float32", tile: tuple[int, int] = (8, 32)) -> Program:
@@ -49,7 +57,7 @@ def window(n: int, m: int, stages: int = 3, dtype: str = "float32", tile: tuple[
 
 @pytest.mark.parametrize("name", drawn.part(CASES, 2))
 def test_products_of_boxes_are_exact_at_any_size_and_in_any_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = wgmma_matmul(**CASES[name], bulk=True)
+    program = wgmma_matmul(**{"bulk": True, **CASES[name]})
     kernel = tw.build(program.schedule, program.args, target=TARGET)
     inputs = whole_numbers(program)
     for seed in range(3):
@@ -135,6 +143,54 @@ def test_planted_faults_are_found_in_every_order_of_threads(name: str, monkeypat
         monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
         with pytest.raises(CudaError, match=rf"(?s){message}"):
             kernel(*whole_numbers(program), program.output())
+
+
+READY, RELEASE = "tw_bulk_ready(&barriers[k_outer % 3], &phases[0], k_outer % 3);\n", "tw_bulk_release(&empty[k_outer % 3]);\n"
+ROLE_FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
+    "places are not given back": (everywhere(RELEASE, ""), "TW0828.*more threads"),
+    "one warp does not give back": (everywhere(RELEASE, "if (thread_x > 31) " + RELEASE), "TW0828.*1 more threads"),
+    "places are given back before products are done": (
+        lambda text: text.replace(RELEASE, "").replace("tw_wgmma_wait<0>();", f"{RELEASE} tw_wgmma_wait<0>();"), "TW082[06]"),
+    "the producer does not wait for free places": (
+        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""), "TW082[0678]"),
+    "the producer waits at first": (everywhere("freed[0] = 4294967295u", "freed[0] = 0u"), "TW0828.*more threads"),
+    "products do not wait for boxes": (everywhere(READY, ""), "TW082[0678]"),
+    "a barrier of too few threads": (everywhere("tw_barrier_of(128)", "tw_barrier_of(96)"), "TW0820|TW0828"),
+    "a barrier of too many threads": (everywhere("tw_barrier_of(128)", "tw_barrier_of(160)"), "TW0828.*a barrier of 160 threads"),
+    "no barrier before the result is stored": (everywhere("tw_barrier_of(128);", ""), "TW0820"),
+    "all threads compute": (everywhere("tw_computes(128)", "tw_computes(256)"), "TW082"),
+    "nobody asks for boxes": (everywhere("tw_leads(128)", "tw_leads(999)"), "TW0828"),
+}
+
+
+@pytest.mark.parametrize("name", drawn.part(ROLE_FAULTS, 3))
+def test_planted_faults_of_roles_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, message = ROLE_FAULTS[name]
+    program = wgmma_matmul(64, 64, 320, bulk=True, roles=True)
+    kernel = built(monkeypatch, program, mutate, TARGET)
+    for seed in range(3):
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        with pytest.raises(CudaError, match=rf"(?s){message}"):
+            kernel(*whole_numbers(program), program.output())
+
+
+def test_warps_with_roles_pass_registers_on_and_meet_at_no_barrier_of_the_block() -> None:
+    program = wgmma_matmul(512, 512, 4096, tile=(128, 128, 64), groups=2, bulk=True, roles=True)
+    kernel = tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
+    launch, code = kernel.kernels[0], kernel.source("sass")
+    assert launch.block == (128, 3, 1) and launch.spilled_bytes == 0
+    assert launch.instructions["HGMMA"] == 4 and launch.instructions["SYNCS"] == 2
+    assert not {"UTMALDG", "BAR", "LDGSTS.128"} & {*launch.instructions}
+    assert re.search(r"USETMAXREG\.DEALLOC\S* 0x28", code) and re.search(r"USETMAXREG\.TRY_ALLOC\S* \S+ 0xe8", code)
+    assert "pipeline(3, by='tma', warp_specialize=True)" in program.schedule.as_python()
+
+
+def test_roles_that_cannot_be_are_refused() -> None:
+    few = copied((64, 64), lambda A, i, j: A[i, j], lambda s, t: s[t].pipeline(2, by="tma", warp_specialize=True))
+    with pytest.raises(CudaError, match=r"(?s)TW0841.*a block of 8 threads is not of whole groups of four warps"):
+        tw.build(few.schedule, few.args, target=TARGET)
+    with pytest.raises(ScheduleError, match=r"(?s)TW0252.*only the copy engine"):
+        copied((64, 64), lambda A, i, j: A[i, j], lambda s, t: s[t].pipeline(2, warp_specialize=True))
 
 
 def copied(shape: tuple[int, ...], element: Callable[..., Any], change: Callable[[Any, Any], None] = lambda s, t: None) -> Program:
