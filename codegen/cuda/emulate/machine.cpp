@@ -83,11 +83,11 @@ struct Copy {
 };
 
 // Of a warpgroup: sums of 64 by `columns`, of which a thread has half as many as there are columns. kind: float16, bfloat16, int8.
-// turned: rows are terms. panel: the bytes from one panel to the next.
+// turned: rows are terms. panel: the bytes from one panel to the next; row: of a row of one.
 struct Product {
   void *c;
   const char *a, *b;
-  int columns, kind, a_turned, b_turned, a_panel, b_panel, group;
+  int columns, kind, a_turned, b_turned, a_panel, b_panel, a_row, b_row, group;
   uint64_t place;
 };
 

@@ -37,7 +37,7 @@ from .barriers import barrier
 from .errors import CannotCopyInBulk
 from .hardware import Hardware
 from .roles import by_roles, check_roles, has_roles
-from .swizzled import PANEL_BYTES, SCOPE
+from .swizzled import SCOPE, row_bytes
 
 __all__ = ["ONE_THREAD", "PLACE_BYTES", "BoxMap", "place_bulk_copies", "tensor_strides"]
 
@@ -194,7 +194,7 @@ class _Placer(Rewriter):
         return _wait("tw_bulk_ready" if self.role else called(node), own.full, own.waited, self.place)
 
     def _copy(self, box: _Box, at: Expr) -> Stmt:
-        swizzle = PANEL_BYTES if box.target.scope == SCOPE else 0
+        swizzle = row_bytes(box.target) if box.target.scope == SCOPE else 0
         key = box.source, box.extents, swizzle
         if key not in self.maps:
             self.maps[key] = BoxMap(Var(f"{box.source.name}_box", HANDLE), box.source, box.extents, swizzle)
@@ -327,7 +327,7 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
         raise _refused(name, "the elements of a box do not lie one behind the other in it", f"do not align or transpose {name}")
     covered = [at for at, count in enumerate(counts) if count > 1 or at == len(counts) - 1]
     if target.scope == SCOPE:
-        steps[-1] = PANEL_BYTES // size
+        steps[-1] = row_bytes(target) // size
         for at in covered[:-2]:
             steps[at] = 1
     elif target.scope != "shared":

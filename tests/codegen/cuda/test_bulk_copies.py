@@ -22,6 +22,8 @@ CASES: dict[str, dict[str, Any]] = {
     "bfloat16 by columns": {"m": 40, "n": 136, "k": 137, "layouts": ("km", "kn"), "tile": (64, 128, 64), "dtype": "bfloat16"},
     "bytes": {"m": 65, "n": 31, "k": 272, "layouts": ("mk", "nk"), "tile": (64, 32, 128), "dtype": "int8"},
     "one part of the sum": {"m": 1, "n": 8, "k": 8, "stages": 2},
+    "rows of 64 bytes": {"m": 65, "n": 24, "k": 72, "layouts": ("mk", "nk"), "tile": (64, 24, 32)},
+    "rows of 32 bytes": {"m": 64, "n": 31, "k": 144, "layouts": ("mk", "nk"), "tile": (64, 32, 32), "dtype": "int8", "stages": 4},
     "roles": {"m": 131, "n": 72, "k": 200, "roles": True},
     "roles, two groups": {"m": 136, "n": 23, "k": 264, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2, "roles": True},
     "resident blocks": {"m": 200, "n": 136, "k": 136, "resident": 3},
