@@ -13,8 +13,8 @@ from .buffer import Buffer
 from .dtype import DType
 from .expr import Call, Node, StringImm
 
-__all__ = ["FRAGMENT_SCOPES", "HALF_SCOPES", "WARPGROUP_CALLS", "WARP_CALLS", "WARP_LANES", "WGMMA_COLUMNS", "fragment_registers",
-           "fragment_tile", "is_warp_call", "lanes_together"]
+__all__ = ["FRAGMENT_SCOPES", "HALF_SCOPES", "WARPGROUP_CALLS", "WARPGROUP_LANES", "WARP_CALLS", "WARP_LANES", "WGMMA_COLUMNS",
+           "fragment_registers", "fragment_tile", "is_warp_call", "lanes_together"]
 
 _M, _N, _K_BYTES = 16, 8, 32
 HALF_SCOPES = {"mma_a8": "mk", "mma_at8": "km", "mma_b8": "kn", "mma_bt8": "nk"}

@@ -24,6 +24,7 @@ from .errors import WrongDevice
 from .kernel import Exporting, Kernel, arguments_in_order, number_argument
 from .records import make_records
 from .signature import BufferParam, ScalarParam, Signature
+from .tensor_map import MAP_BYTES, TensorMap
 from .tensors import Found, NoMemory, RefusedMemory, find_device_tensor
 from .timing import TimingResult
 
@@ -106,10 +107,10 @@ class _DeviceEntry:
             constants = self._constants(driver, index)
             items += [int(block) for block in (*memory, *constants)]
             items += [known[s.name] for s in signature.symbols]
-            unaligned = any(items[launch.args[p]] % _VECTOR_BYTES for launch in self.program.launches for p in launch.aligned)
+            unaligned = any(items[place] % _VECTOR_BYTES for launch in self.program.launches for place in launch.aligned_items)
             functions = self._functions(driver, index, unaligned)
-            steps = [(functions[launch.name], [items[place] for place in launch.args], launch.blocks(known), launch)
-                     for launch in self.program.launches]
+            steps = [(functions[launch.name], [_parameter(arg, items, known, unaligned) for arg in launch.args],
+                      launch.blocks(known), launch) for launch in self.program.launches]
         return _Prepared(index, steps, (memory, constants, values))
 
     def _constants(self, driver: Any, index: int) -> list[Any]:
@@ -144,6 +145,13 @@ class _Prepared:
             for function, arguments, grid, launch in self.steps:
                 if 0 not in grid:
                     _launched(driver, function, arguments, grid, launch)
+
+
+def _parameter(arg: int | TensorMap, items: Sequence[Any], known: Mapping[str, int], unaligned: bool) -> Any:
+    """What a kernel gets: an item, or the map of a tensor's boxes, in words where the engine takes no such address."""
+    if isinstance(arg, int):
+        return items[arg]
+    return (arg.plain if unaligned else arg.encoded)(items[arg.argument], known)
 
 
 def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
@@ -195,7 +203,7 @@ def _formats(signature: Signature, program: DeviceProgram, launch: KernelLaunch)
     their values, and 1 equals 1.0."""
     kinds = ["P" if isinstance(p, BufferParam) else _FORMATS[p.dtype] for p in signature.params]
     kinds += ["P"] * (len(program.workspaces) + len(program.constants)) + [_FORMATS[symbol.dtype] for symbol in signature.symbols]
-    return "".join(kinds[place] for place in launch.args)
+    return "".join(f"{MAP_BYTES}s" if isinstance(arg, TensorMap) else kinds[arg] for arg in launch.args)
 
 
 def _launch_value(param: object, value: Found | int | float) -> Any:

@@ -10,6 +10,7 @@ from .abi import ITEM_BYTES
 from .cuda_errors import LaunchFailed
 from .errors import KernelOutOfMemory
 from .signature import Extent, evaluate_extent
+from .tensor_map import TensorMap
 
 __all__ = ["KernelLaunch", "Workspace"]
 
@@ -23,15 +24,22 @@ class KernelLaunch:
     an extent of the signature instead of an int.
 
     args: what each of the kernel's parameters is, by its place in the function's parameters, then its workspaces, then its
-    shape symbols. aligned: the parameters that are read or written as vectors of 16 bytes.
+    shape symbols; or how boxes of a tensor lie, which stand first. aligned: the parameters that are read or written as vectors of
+    16 bytes.
     """
 
     name: str
     grid: tuple[Extent, Extent, Extent]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
-    args: tuple[int, ...]
+    args: tuple[int | TensorMap, ...]
     aligned: tuple[int, ...] = ()
+
+    @property
+    def aligned_items(self) -> tuple[int, ...]:
+        """What is read or written as vectors, by places as those of `args`."""
+        found = (self.args[parameter] for parameter in self.aligned)
+        return tuple(arg.argument if isinstance(arg, TensorMap) else arg for arg in found)
 
     @property
     def cluster(self) -> tuple[int, int, int]:

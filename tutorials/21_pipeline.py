@@ -70,6 +70,48 @@ for what, changed in (
     else:
         raise AssertionError(f"{what} was not found")
 
+# An H100 has an engine that copies whole boxes of a tensor (TMA): `pipeline(3, by="tma")` has one thread ask for a tile, whose
+# loops stay as they are declared. It says how many bytes will come; all wait at a barrier in shared memory, of which each place of
+# the pipeline has one, until they are there. Outside of the tensor lie zeros.
+s = te.create_schedule(C.op)
+sums = s.cache_write(C, "local")
+tiles = [s.cache_read(tensor, "shared", [sums]) for tensor in (A, B)]
+rows, columns, y, x = s[C].tile(*C.op.axis, 16, 16)
+for axis, name in ((rows, "blockIdx.y"), (columns, "blockIdx.x"), (y, "threadIdx.y"), (x, "threadIdx.x")):
+    s[C].bind(axis, te.thread_axis(name))
+s[sums].compute_at(s[C], x)
+outer, inner = s[sums].split(s[sums].op.reduce_axis[0], factor=16)
+for tile in tiles:
+    s[tile].compute_at(s[sums], outer)
+    s[tile].pipeline(3, by="tma")
+kernel = tw.build(s, [A, B, C], target="cuda -emulate -arch=sm_90a")
+text = kernel.source("cuda")
+print(text[text.index("for (int k_outer"):])
+print(kernel.kernels[0].args)  # how boxes of A and B lie, and where C is
+kernel(a, b, c)
+np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+tw.build(s, [A, B, C], target="llvm")(a, b, c)  # without such an engine the same schedule runs as loops
+np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+# Warps may have roles: with `warp_specialize=True` four more warps ask for the tiles, as far ahead as there are places, and wait at
+# a second barrier of each place until those that compute have no more need of it. No barrier of all threads is left in the loop.
+s = te.create_schedule(C.op)
+sums = s.cache_write(C, "local")
+tiles = [s.cache_read(tensor, "shared", [sums]) for tensor in (A, B)]
+rows, columns, y, x = s[C].tile(*C.op.axis, 16, 16)
+for axis, name in ((rows, "blockIdx.y"), (columns, "blockIdx.x"), (y, "threadIdx.y"), (x, "threadIdx.x")):
+    s[C].bind(axis, te.thread_axis(name))
+s[sums].compute_at(s[C], x)
+outer, inner = s[sums].split(s[sums].op.reduce_axis[0], factor=16)
+for tile in tiles:
+    s[tile].compute_at(s[sums], outer)
+    s[tile].pipeline(3, by="tma", warp_specialize=True)
+kernel = tw.build(s, [A, B, C], target="cuda -emulate -arch=sm_90a")
+text = kernel.source("cuda")
+print(text[text.index("if (tw_computes"):])
+kernel(a, b, c)
+np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
 # An H100's tensor cores are asynchronous too: four warps begin products of what lies in shared memory, in an order of theirs
 # ("swizzled"), go on to the copies of later iterations, and wait. The rule for sm_90a schedules all of this, where a product is
 # large enough; for this small one we ask for its first way of that kind.

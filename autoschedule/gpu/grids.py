@@ -47,14 +47,17 @@ class Grid:
         return min((1, *(band for band in BANDS if self.down % band == 0)), key=self.loaded)
 
 
-def bind_blocks(stage: Stage, down: IterVar, across: IterVar, band: int) -> IterVar:
-    """Blocks for the two loops, which stand side by side; returns the inner one, or that over both."""
-    if band == 1:
+def bind_blocks(stage: Stage, down: IterVar, across: IterVar, band: int, resident: int = 0) -> IterVar:
+    """Blocks for the two loops, which stand side by side; returns the inner one, or that over both. resident: so many blocks, which
+    take one part after the other, where it is not 0."""
+    if band == 1 and not resident:
         stage.bind(down, thread_axis("blockIdx.y"))
         stage.bind(across, thread_axis("blockIdx.x"))
         return across
     bands, row = stage.split(down, factor=band)
     stage.reorder(bands, across, row)
     block = stage.fuse(bands, across, row)
+    if resident:
+        _, block = stage.split(block, factor=resident)
     stage.bind(block, thread_axis("blockIdx.x"))
     return block

@@ -9,25 +9,30 @@
         for threadIdx.y: four warps of 64 x 128
           sums[64 x 128] += A.matrix * B.matrix           # wgmma, of which no operand goes through registers
       C.matrix = sums                                     # in shared memory, of which whole rows are stored
+
+Where both sides are matrices in memory, with rows at multiples of 16 bytes, the copy engine fetches the tiles by boxes: one thread
+asks, or four more warps that do nothing else. These go on to the next tile while the others store theirs, where as many blocks as
+the GPU holds take one tile after the other, in bands that the L2 cache holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
 from ... import te
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import IterVar
+from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ..contractions import Contraction, contraction_of, converted, in_matrices
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import size_of
+from ..operations import size_of, source
 from ..plan import Candidate
+from .grids import Grid
 from .tensor_cores import BARRIER, SUMS, elements_at_once, is_theirs, reason_in_matrices, shared_by_all, stored_by_blocks
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, slowest
 
@@ -49,15 +54,27 @@ OTHER_REGISTERS = 48
 """Of a thread, beside its results."""
 DRAIN = 60
 """Cycles until the last of the products that began together is done."""
+FENCE = 30
+"""Cycles until tensor cores see what threads have copied themselves."""
+ENGINE_LATENCY = 200
+"""Cycles that the copy engine takes beyond those of a load, until a barrier tells of a box."""
+MOST_DIMENSIONS, ROW_BYTES = 5, 16
+"""Of a box; what rows of a tensor begin at multiples of."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline."""
+    """own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
+    copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
+    one tile after the other; 0 for one each."""
 
     own: tuple[int, int]
     groups: int
     stages: int
+    boxes: bool = False
+    roles: bool = False
+    band: int = 1
+    resident: int = 0
 
     @property
     def rows(self) -> int:
@@ -73,7 +90,8 @@ class Tile:
 
     def __str__(self) -> str:
         return (f"warpgroups, tiles of {self.rows} x {self.columns}, {self.groups} x 4 warps of {self.own[0]} x {self.own[1]}, "
-                f"{self.stages} stages")
+                f"{self.stages} stages{' of boxes' if self.boxes else ''}{' by warps of their own' if self.roles else ''}"
+                f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}")
 
 
 def on_warpgroups(group: Group) -> list[Candidate]:
@@ -83,7 +101,12 @@ def on_warpgroups(group: Group) -> list[Candidate]:
     if not gpu.warpgroup or found is None or group.parts or not is_theirs(group, found):
         return []
     down = [load.dtype.bytes > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms; bytes are turned
-    ways = sorted(((_time(found, tile, gpu), tile) for tile in _tiles(found, gpu, down[1])), key=lambda way: way[0].seconds)
+    fetched = [(False, False)]
+    if all(_comes_in_boxes(group, found, load) for load in (found.a, found.b)):
+        fetched += [(True, False), (True, True)]
+    tiles = [_in_order(found, way, gpu) for tile in _tiles(found, gpu, down[1]) for boxes, roles in fetched
+             if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared]
+    ways = sorted(((_time(found, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
     reason = reason_in_matrices(group, found)
     return [Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason) for time, tile in ways]
 
@@ -104,34 +127,77 @@ def _tiles(found: Contraction, gpu: Gpu, down: bool) -> Iterator[Tile]:
                     yield tile
 
 
+def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> bool:
+    """Whether a tile of what a side reads is a box of a tensor in memory, whose rows the copy engine finds, and the sum has several
+    parts."""
+    tensor, size = source(load), load.dtype.bytes
+    own = found.rows if load is found.a else found.columns
+    indices = [index for index in load.indices if not isinstance(index, IntImm)]
+    plain = all(isinstance(index, IterVar) for index in indices) and len({*indices}) == len(indices)
+    if not plain or tensor.op in group.heads or len(own) != 1 or len(found.summed) != 1 or len(tensor.shape) > MOST_DIMENSIONS:
+        return False
+    if size_of(own) == 1:  # of which no dimension of the tensor is known by its index
+        return False
+    last, depth = load.indices[-1], PANEL_BYTES // size
+    lies = last is found.summed[0] if size == 1 or found.is_along(load) else last is own[0]
+    extent = tensor.shape[-1]
+    return lies and isinstance(extent, IntImm) and extent.value * size % ROW_BYTES == 0 and size_of(found.summed) > depth
+
+
+def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    row = terms * found.a.dtype.bytes
+    return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), (tile.rows * row, tile.columns * row), batch)
+
+
+def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
+    """With the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
+    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    grid = _grid(found, tile, gpu)
+    band = grid.band(batch * rows * columns * terms / (gpu.processors * gpu.warpgroup * 2 / found.a.dtype.bytes))
+    held = gpu.processors * _at_once(tile, gpu)
+    return replace(tile, band=band, resident=held if tile.roles and grid.down * grid.across > held else 0)
+
+
+def _at_once(tile: Tile, gpu: Gpu) -> int:
+    """Blocks of a multiprocessor."""
+    threads = tile.groups * GROUP + GROUP * tile.roles
+    return blocks_at_once(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
+
+
 def _shared_bytes(tile: Tile) -> int:
-    """Of the tiles in all stages of the pipeline, or of the result on its way out, in their place."""
-    return max(tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + 8) * 4)
+    """Of the tiles in all stages of the pipeline, and of barriers; and of the result on its way out, in the tiles' place where no
+    warps of their own fill these meanwhile."""
+    tiles, result = tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + 8) * 4
+    return (tiles + result if tile.roles else max(tiles, result)) + 2 * PANEL_BYTES * tile.boxes
 
 
 def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     """As of other products on tensor cores; what is multiplied comes from shared memory once for each of the instructions, and what
-    began together ends before the next begins, which blocks beside it fill."""
+    began together ends before the next begins, which blocks beside it fill. The copy engine takes no instructions of threads, and
+    longer for the first bytes."""
     rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
     size = found.a.dtype.bytes
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
-    threads, depth = tile.groups * GROUP, PANEL_BYTES // size
-    at_once = blocks_at_once(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
+    depth, at_once = PANEL_BYTES // size, _at_once(tile, gpu)
     waves, parts = ceil(blocks / gpu.processors), ceil(terms / depth)
     math = tile.rows * tile.columns * depth / (gpu.warpgroup * 2 / size)
     filled = (tile.rows + tile.columns) * PANEL_BYTES
     read = tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES
-    begun = 4 * filled / VECTOR / WARP / 4
+    begun = 0 if tile.boxes else 4 * filled / VECTOR / WARP / 4
+    latency = gpu.latency + ENGINE_LATENCY * tile.boxes
     name, busy = max(("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun),
                      key=lambda part: part[1])
     resident = min(at_once, waves)
     covered = resident * busy * (tile.stages - 1)
-    idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + BARRIER / resident
+    waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
+    idle = max(latency - covered, 0) / (resident * (tile.stages - 1)) + waits / resident
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * filled * parts
-    unique = batch * ((rows + columns) * terms * size + rows * columns * 4)
+    unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
     name, cycles = slowest(gpu, (name, waves * parts * (busy + DRAIN / resident)), unique, moved)  # copies go on meanwhile
-    beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)
+    begins = 1 if tile.resident else waves
+    beyond = begins * gpu.latency * 2 + waves * tile.rows * tile.columns * 8 / gpu.shared_rate
     return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
                      ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))
 
@@ -141,7 +207,8 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
     depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, SUMS[dtype]
     a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
-    rows = _staged(s[whole], stored_by_blocks(group, found, tile), tile, sums_dtype)
+    rows = _staged(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile,
+                   sums_dtype)
     sums.compute_at(s[whole], rows)
     i, j = sums.op.axis[-2:]
     outer, inner = sums.split(sums.op.reduce_axis[0], factor=depth)
@@ -152,6 +219,9 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
         stage = s[tensor]
         stage.set_scope("swizzled")
         stage.compute_at(sums, outer)
+        if tile.boxes:
+            stage.pipeline(tile.stages, by="tma", warp_specialize=tile.roles)
+            continue
         axes = fused(stage, stage.op.axis[:-1]), stage.op.axis[-1]
         shared_by_all(stage, axes, tile, elements_at_once(found, load), (1, 1))
         stage.pipeline(tile.stages)

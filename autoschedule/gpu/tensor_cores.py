@@ -231,18 +231,19 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         _fetched(s[tensor], (sums, outer), tile, elements_at_once(found, load))
 
 
-def stored_by_blocks(group: Group, found: Contraction, tile: BlockTile, band: int = 1) -> tuple[Stage, IterVar]:
-    """The loops of what is stored, the blocks in bands of so many rows; returns the stage and the loop of a block."""
+def stored_by_blocks(group: Group, found: Contraction, tile: BlockTile, band: int = 1, resident: int = 0) -> tuple[Stage, IterVar]:
+    """The loops of what is stored, the blocks in bands of so many rows, or so many blocks that stay; returns the stage and the loop
+    of a block."""
     anchor, stage = group.anchor, group.s[group.output]
     beside = size_of(found.columns) if anchor.axis[-len(found.columns):] == found.columns else 1
     lanes = gcd(lanes_of(stage.op.output(0).dtype), beside)
-    at, inners = _blocks_of(stage, *matrix_axes(stage, found, anchor), tile, band)
+    at, inners = _blocks_of(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
     shared_by_all(stage, inners, tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
     return stage, at
 
 
 def _blocks_of(
-    stage: Stage, outer: Sequence[IterVar], row: IterVar, column: IterVar, tile: BlockTile, band: int,
+    stage: Stage, outer: Sequence[IterVar], row: IterVar, column: IterVar, tile: BlockTile, band: int, resident: int = 0,
 ) -> tuple[IterVar, tuple[IterVar, IterVar]]:
     """A block for each tile; returns the loop of a block, and those over the rows and columns of one."""
     down, i = stage.split(row, factor=tile.rows)
@@ -250,7 +251,7 @@ def _blocks_of(
     stage.reorder(*outer, down, across, i, j)
     if outer:
         stage.bind(fused(stage, outer), thread_axis("blockIdx.z"))
-    return bind_blocks(stage, down, across, band), (i, j)
+    return bind_blocks(stage, down, across, band, resident), (i, j)
 
 
 def _in_blocks(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:

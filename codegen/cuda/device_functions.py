@@ -6,6 +6,7 @@ for the emulator elsewhere. Everything else is plain C++ that means the same on 
 
 from __future__ import annotations
 
+from .bulk import BULK_ROWS
 from .copies import COPY_ROWS
 from .tensor_core import TENSOR_CORE_ROWS
 from .warpgroup import WARPGROUP_ROWS
@@ -264,5 +265,5 @@ static __device__ __forceinline__ void tw_fail(int message) {
 }
 
 DEVICE_FUNCTIONS: dict[str, str] = {
-    name: text.strip() for name, text in {**_ROWS, **COPY_ROWS, **TENSOR_CORE_ROWS, **WARPGROUP_ROWS}.items()}
+    name: text.strip() for name, text in {**_ROWS, **COPY_ROWS, **BULK_ROWS, **TENSOR_CORE_ROWS, **WARPGROUP_ROWS}.items()}
 """By name, each after those that it needs."""

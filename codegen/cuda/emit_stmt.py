@@ -12,8 +12,10 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.copies import ASYNCHRONOUS
+from ...ir.dtype import HANDLE
 from ...ir.expr import Broadcast, BufferLoad, Expr, FloatImm, IfThenElse, IntImm, Let, Ramp, Range, Var
 from ...ir.passes.common.simplify import analyzer_for
+from ...ir.passes.gpu.bulk_copies import PLACE_BYTES
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.passes.gpu.overlay import shared_places
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
@@ -25,7 +27,7 @@ from .emit_expr import CudaExprEmitter
 from .intrinsics import CALLS
 from .rolled import rolled_loops
 from .split import VECTOR_BITS, DeviceKernel
-from .types import storage_type, value_type
+from .types import MAP, storage_type, value_type
 
 __all__ = ["LOOPS", "STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
 
@@ -85,13 +87,13 @@ class _Emitter(StmtEmitter):
 
     def emit(self) -> KernelText:
         kinds = tuple(self._kind(param) for param in self.function.params)
-        parameters = [f"{kind}{'__restrict__ ' if kind.endswith('*') else ' '}{self.bind(param)}"
-                      for kind, param in zip(kinds, self.function.params, strict=True)]
+        parameters = [self._parameter(kind, param) for kind, param in zip(kinds, self.function.params, strict=True)]
         for param in self.function.params:
             if isinstance(param, Var) and param.dtype.is_float and param.dtype.bits == 16:
                 inner = self.exprs.names[param]
                 name = self.exprs.names[param] = self.fresh(f"{inner}_value")
                 self.line(f"const float {name} = {self.exprs.loaded(inner, param.dtype)};")
+        self.aligned.update(range(len(self.kernel.maps)))
         body = self._thread_indices(self.function.body)
         dynamic = self._shared(body)
         self.statement(body)
@@ -100,7 +102,14 @@ class _Emitter(StmtEmitter):
         text = "\n".join([head, *self.lines, "}"])
         return KernelText(self.function.name, text, kinds, dynamic, self.shared_granule, frozenset(self.aligned))
 
+    def _parameter(self, kind: str, param: Buffer | Var) -> str:
+        if kind == MAP:
+            return f"const __grid_constant__ {kind} {self.bind(param)}"
+        return f"{kind}{'__restrict__ ' if kind.endswith('*') else ' '}{self.bind(param)}"
+
     def _kind(self, param: Buffer | Var) -> str:
+        if param.dtype is HANDLE:
+            return MAP
         kind = storage_type(param.dtype)
         if isinstance(param, Var):
             return kind
@@ -122,7 +131,8 @@ class _Emitter(StmtEmitter):
         buffers = [node.buffer for node in walk(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
         self.shared_granule = min((buffer.dtype.bytes for buffer in buffers), default=16)
         sizes = [self._count(buffer) * buffer.dtype.bytes for buffer in buffers]
-        places, total = shared_places(self.function)
+        least = PLACE_BYTES if self.kernel.maps else 16  # where boxes may begin
+        places, total = shared_places(self.function, least)
         overlaid = total < sum(-(-max(size, 1) // 16) * 16 for size in sizes)
         if total > self.shared_limit:
             raise TooMuchShared(
@@ -130,15 +140,15 @@ class _Emitter(StmtEmitter):
                 reason=", ".join(f"{b.name}: {size}" for b, size in zip(buffers, sizes, strict=True)),
                 allowed=f"at most {self.shared_limit} bytes a block on this architecture",
                 fix="fetch smaller tiles: split the loops that the shared stages are computed at")
-        memory = "tw_dynamic_panels" if any(buffer.alignment > 16 for buffer in buffers) else "tw_dynamic_shared"
+        memory = "tw_dynamic_panels" if any(max(buffer.alignment, least) > 16 for buffer in buffers) else "tw_dynamic_shared"
         if overlaid and total <= STATIC_SHARED_LIMIT:
-            align = max(16, *(buffer.alignment for buffer in buffers))
+            align = max(least, *(buffer.alignment for buffer in buffers))
             memory = self.fresh("shared")
             self.line(f"__shared__ __align__({align}) unsigned char {memory}[{total}];")
         for buffer in buffers:
             name, kind = self.bind(buffer), storage_type(buffer.dtype)
             if total <= STATIC_SHARED_LIMIT and not overlaid:
-                align = max(buffer.alignment, 16)
+                align = max(buffer.alignment, least)
                 self.line(f"__shared__ __align__({align}) {kind} {name}[{max(self._count(buffer), 1)}];")
             else:
                 self.line(f"{kind} *const {name} = reinterpret_cast<{kind} *>({memory} + {places[buffer]});")

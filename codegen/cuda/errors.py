@@ -82,3 +82,9 @@ class EmulatedUnordered(CudaError):
     """An instruction of tensor cores or of the copy engine without the fence, or without the threads, that it needs."""
 
     code = "TW0827"
+
+
+class EmulatedDeadlock(CudaError):
+    """A wait for a phase of a barrier that cannot end: threads that do not arrive, or bytes that do not come."""
+
+    code = "TW0828"

@@ -110,14 +110,19 @@ def main_loop(sass: str, kernel: str) -> Mapping[str, int]:
     body = _section(sass, kernel)
     labels: dict[str, int] = {}
     codes: list[tuple[str, str]] = []
+    ends: set[int] = set()
     for line in body:
         label, instruction = _LABEL.match(line), INSTRUCTION.match(line)
         if label is not None:
             labels[label[1]] = len(codes)
         elif instruction is not None and instruction["name"] != "NOP":
+            if instruction["name"] == "EXIT" and not instruction["guard"]:
+                ends.add(len(codes))
             codes.append((instruction["name"], instruction["operands"]))
     loops = [range(labels[target[1]], at + 1) for at, (name, operands) in enumerate(codes)
              if name.startswith("BRA") and (target := _TARGET.search(operands)) and labels.get(target[1], at + 1) < at]
+    loops = [loop for loop in loops if not ends & {*loop}] or loops  # what waits stands behind the end, and jumps back
+    loops = [loop for loop in loops if any(_class(codes[at][0]) in _ARITHMETIC for at in loop)] or loops  # others wait, or copy
     innermost = [loop for loop in loops if not any(_is_within(other, loop) for other in loops)]
     counts = [Counter(_class(codes[at][0]) for at in loop) for loop in innermost or [range(len(codes))]]
     chosen = max(counts, key=lambda count: (

@@ -49,7 +49,7 @@ def _outside(em: CudaExprEmitter, call: Call, lane: int) -> str:
 
 def _constants(name: str) -> int:
     """How many of the first arguments of a device function are constants of its template."""
-    if name in (WAIT, "tw_wgmma_wait", "tw_wgmma_fill"):
+    if name in (WAIT, "tw_wgmma_wait", "tw_wgmma_fill", "tw_more_registers", "tw_fewer_registers"):
         return 1
     return 2 if re.fullmatch(r"tw_wgmma_\w+_\d+", name) else 0
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...errors import InternalError
+from ...ir.arith.analyzer import simplify
 from ...ir.buffer import Buffer
 from ...ir.expr import Add, BinaryOp, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
 from ...ir.passes.common.flatten import flat_buffer
+from ...ir.passes.gpu.bulk_copies import BoxMap, tensor_strides
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import Extent
+from ...runtime.tensor_map import TensorMap
 from .module import CudaText
 from .split import SplitFunction
 
@@ -27,9 +30,17 @@ def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[Kern
     launches: list[KernelLaunch] = []
     for kernel, written in zip(program.kernels, text.kernels, strict=True):
         x, y, z = (_extent(extent, names) for extent in kernel.hardware.grid)
-        launches.append(KernelLaunch(written.name, (x, y, z), kernel.hardware.block, written.dynamic_shared, kernel.args,
+        launches.append(KernelLaunch(written.name, (x, y, z), kernel.hardware.block, written.dynamic_shared,
+                                 (*(_tensor_map(of, place, names) for of, place in kernel.maps), *kernel.args),
                                  tuple(sorted(written.aligned))))
     return tuple(launches)
+
+
+def _tensor_map(of: BoxMap, place: int, names: Names) -> TensorMap:
+    source, size = of.source, of.source.dtype.bytes
+    shape = tuple(_extent(extent, names) for extent in source.shape)
+    strides = tuple(_extent(simplify(stride * size), names) for stride in tensor_strides(source))
+    return TensorMap(place, str(source.dtype), shape, strides, of.box, of.swizzle)
 
 
 def workspaces(program: SplitFunction, names: Names) -> tuple[Workspace, ...]:

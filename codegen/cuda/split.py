@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...ir.accesses import only_checks, written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
+from ...ir.copies import BULK_FEATURE
 from ...ir.copies import FEATURE as COPIES
 from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
 from ...ir.ops import const, logical_not
@@ -27,6 +28,7 @@ from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.cpu.vectorize import vectorize
 from ...ir.passes.gpu.barriers import insert_barriers
+from ...ir.passes.gpu.bulk_copies import BoxMap, place_bulk_copies
 from ...ir.passes.gpu.errors import NothingBound, SharedOutsideKernel
 from ...ir.passes.gpu.fragments import place_fragments
 from ...ir.passes.gpu.hardware import Hardware
@@ -37,6 +39,7 @@ from ...ir.passes.gpu.overlay import separate
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
+from ...ir.passes.gpu.roles import name_barriers, with_producer
 from ...ir.passes.gpu.swizzled import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.under_products import begin_products_first
@@ -56,11 +59,13 @@ FEATURES = frozenset({"cuda", "mma_m16n8k16", COPIES})
 @dataclass(frozen=True, slots=True)
 class DeviceKernel:
     """One launch. function: its parameters are the buffers and scalars that it uses, its body holds the thread loops
-    outermost. args: what each parameter is, by its place in (the function's parameters, workspaces, shape symbols)."""
+    outermost. args: what each parameter is, by its place in (the function's parameters, workspaces, shape symbols). maps: of the
+    boxes that the copy engine copies, the first parameters, which args leaves out; each with the place of its tensor."""
 
     function: Function
     hardware: Hardware
     args: tuple[int, ...]
+    maps: tuple[tuple[BoxMap, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +90,24 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
     nests = _Nests()
     nests.collect(function.body, lambda stmt: stmt)
     workspaces = list(nests.workspaces)
-    mapped: list[tuple[Function, Hardware]] = []
+    mapped: list[tuple[Function, Hardware, tuple[BoxMap, ...]]] = []
     for number, nest in enumerate(nests.found):
         name = f"{re.sub('[^A-Za-z0-9_]', '_', function.name)}_kernel{number}"
-        made, hardware, extra = _mapped(function, nest, name, workspaces)
+        made, hardware, extra, maps = _mapped(function, nest, name, workspaces, BULK_FEATURE in features)
         workspaces += extra
-        mapped.append((made, hardware))
+        mapped.append((made, hardware, maps))
     places: dict[Buffer | Var, int] = {item: at for at, item in enumerate(
         (*function.arguments, *workspaces, *function.constant_buffers, *symbols))}
     kernels: list[DeviceKernel] = []
-    for made, hardware in mapped:
+    for made, hardware, maps in mapped:
         read, stored = _used(made), _stored(made)
         used = [item for item in places if item in read]
         outputs = tuple(item for item in used if isinstance(item, Buffer) and item in stored)
-        kernel = Function(made.name, tuple(used), made.body, outputs, {"stage": "loops"})
+        kernel = Function(made.name, (*(each.var for each in maps), *used), made.body, outputs, {"stage": "loops"})
         analyzer = analyzer_for(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)
-        kernels.append(DeviceKernel(done, hardware, tuple(places[item] for item in used)))
+        kernels.append(DeviceKernel(done, with_producer(hardware, done.body), tuple(places[item] for item in used),
+                                    tuple((each, places[each.source]) for each in maps)))
     return SplitFunction(tuple(kernels), tuple(workspaces), symbols, tuple(nests.checks))
 
 
@@ -121,6 +127,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("proxy_fences", fence_stores),
         Pass("under_products", begin_products_first),  # where no barrier stands between
+        Pass("roles", lambda function: name_barriers(function, hardware)),  # every barrier is there
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
@@ -129,8 +136,10 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
     )
 
 
-def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer]) -> tuple[Function, Hardware, list[Buffer]]:
-    """One nest in terms of the hardware's thread indices, and the workspaces of its own."""
+def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer], bulk: bool,
+            ) -> tuple[Function, Hardware, list[Buffer], tuple[BoxMap, ...]]:
+    """One nest in terms of the hardware's thread indices, the workspaces of its own, and what the copy engine needs to know. bulk:
+    whether the architecture has one."""
     analyzer = analyzer_for(whole)
     hardware = Hardware.of(nest, name, analyzer)
     if not hardware.variables:
@@ -139,12 +148,13 @@ def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer]) ->
         analyzer.bind(var, Range(const(0), hardware.extents[tag]))
     body = join_thread_reductions(nest, hardware)
     body = place_fragments(inject_virtual_threads(body), hardware, analyzer)
-    body = place_panels(body, analyzer)
     seen = frozenset((*whole.buffers, *workspaces))
+    body, maps = place_bulk_copies(body, hardware, analyzer, seen, frozenset(written_buffers(body))) if bulk else (body, ())
+    body = place_panels(body, analyzer)
     body, extra = map_threads(body, hardware, analyzer, seen)
     for tag in reversed(hardware.variables):
         body = For(hardware.variables[tag], const(0), hardware.extents[tag], LoopKind.THREAD, body, tag)
-    return Function(name, (), body, (), {"stage": "loops"}), hardware, extra
+    return Function(name, (), body, (), {"stage": "loops"}), hardware, extra, maps
 
 
 def _require_single(nest: Stmt, name: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from ...ir.dtype import DType
 from ..clike import types as clike
 
-__all__ = ["constant", "storage_type", "value_type"]
+__all__ = ["MAP", "constant", "storage_type", "value_type"]
+
+MAP = "tw_tensor_map"
+"""The type of a parameter that says how boxes of a tensor lie."""
 
 _STORAGE = {
     "bool": "unsigned char", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",

@@ -60,7 +60,7 @@ class DeviceUnit:
     def _param(self, i: int) -> BufferParam | ScalarParam:
         """A parameter, aligned as the kernels take it."""
         param = self.signature.params[i]
-        is_wide = any(launch.args[place] == i for launch in self.plan for place in launch.aligned)
+        is_wide = any(i in launch.aligned_items for launch in self.plan)
         return replace(param, alignment=max(param.alignment, 16)) if is_wide and isinstance(param, BufferParam) else param
 
     def _checks(self) -> FinalKernel | None:

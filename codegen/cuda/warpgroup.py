@@ -24,14 +24,15 @@ def _product(dtype: str, kind: str, sums: str, operation: str, scales: str, code
     return f"""
 template <int a_turned, int b_turned>
 static __device__ __forceinline__ void tw_wgmma_{dtype}_{columns}({sums} *c, const {kind} *a, const {kind} *b, int a_panel,
-                                                         int b_panel) {{
+                                                         int b_panel, int a_row = 128, int b_row = 128) {{
 #ifdef __CUDACC__
   asm volatile("{{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{operation} "
                "{{{registers}}}, %{count}, %{count + 1}, p{scales.format(count + 2, count + 3)};}}"
                : {operands}
-               : "l"(tw_descriptor<a_turned>(a, a_panel)), "l"(tw_descriptor<b_turned>(b, b_panel)){turned} : "memory");
+               : "l"(tw_descriptor<a_turned>(a, a_panel, a_row)), "l"(tw_descriptor<b_turned>(b, b_panel, b_row)){turned}
+               : "memory");
 #else
-  tw_emulated_product(c, a, b, {columns}, {code}, a_turned, b_turned, a_panel, b_panel);
+  tw_emulated_product(c, a, b, {columns}, {code}, a_turned, b_turned, a_panel, b_panel, a_row, b_row);
 #endif
 }}"""
 
@@ -56,11 +57,12 @@ def _one_line(name: str, instruction: str, emulated: str, said: str, template: s
 
 WARPGROUP_ROWS = {
     "tw_descriptor": """
-// Of a matrix in panels of rows of 128 bytes: where it begins, and how far apart panels, and groups of 8 rows, are.
+// Of a matrix in panels of rows of 128, 64 or 32 bytes: where it begins, and how far apart panels, and groups of 8 rows, are.
 template <int turned, class T>
-static __device__ __forceinline__ unsigned long long tw_descriptor(const T *from, int panel) {
+static __device__ __forceinline__ unsigned long long tw_descriptor(const T *from, int panel, int row) {
   const unsigned long long place = __cvta_generic_to_shared(from) >> 4 & 0x3fffu;
-  return place | (unsigned long long)(turned ? panel >> 4 : 1) << 16 | 64ull << 32 | 1ull << 62;
+  return place | (unsigned long long)(turned ? panel >> 4 : 1) << 16 | (unsigned long long)(row >> 1) << 32 |
+         (row == 128 ? 1ull : row == 64 ? 2ull : 3ull) << 62;
 }""",
     "tw_proxy_fence": _one_line("tw_proxy_fence", "fence.proxy.async.shared::cta;", "tw_emulated_proxy_fence()",
                                 "What this thread has stored, tensor cores and the copy engine see after the next barrier."),

@@ -10,7 +10,7 @@ refuses it, the portable text of the newest architecture that the GPU has, which
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -21,6 +21,7 @@ from ...runtime.abi import ITEM_BYTES, Trouble
 from ...runtime.cuda_errors import RESULTS, TROUBLES
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import BufferParam, Signature
+from ...runtime.tensor_map import DATA_TYPES, MAP_ALIGNMENT, MAP_BYTES, SWIZZLES, TensorMap
 from ..abi.straight_line import StraightLine
 from ..abi.stub import extent_value, kernel_symbol, scalar_type
 from .final_kernel import FinalKernel
@@ -101,7 +102,8 @@ class GpuFunction:
             "code": [{"architecture": image.architecture, "kind": "ptx" if image.is_portable else "cubin", "launches": at}
                      for at, image in self.images],
             "launches": [[{"name": launch.name, "grid": list(launch.grid), "block": list(launch.block),
-                           "dynamic_shared_bytes": launch.dynamic_shared_bytes, "args": list(launch.args)}
+                           "dynamic_shared_bytes": launch.dynamic_shared_bytes,
+                           "args": [asdict(arg) if isinstance(arg, TensorMap) else arg for arg in launch.args]}
                           for launch in variant.launches] for variant in self.variants],
         }
 
@@ -142,6 +144,7 @@ def gpu_text(function: GpuFunction, symbols: Mapping[Constant, str], attributes:
 _CALLED = {
     "enter": ("i32", "ptr, ptr"), "leave": ("void", "ptr"), "load": ("i32", "ptr, ptr"),
     "launch": ("i32", "ptr, ptr, ptr, ptr, ptr, i64, i64, i64, i32, i32, i32, i32, ptr"),
+    "map": ("i32", "ptr, i64, i32, i32, ptr, ptr, ptr, i32"),
     "allocate": ("i32", "ptr, i64, ptr"), "fill": ("i32", "ptr, ptr, i64, ptr"), "free": ("void", "ptr, ptr"),
 }
 
@@ -293,14 +296,33 @@ class _Launches(StraightLine):
     def launch(self, number: int, launch: KernelLaunch) -> None:
         """One kernel."""
         arguments = self.value(f"alloca [{max(len(launch.args), 1)} x ptr], align 8")
-        for at, place in enumerate(launch.args):
-            self.store("ptr", self.items[place], arguments, 8 * at)
+        for at, arg in enumerate(launch.args):
+            self.store("ptr", self._map(arg) if isinstance(arg, TensorMap) else self.items[arg], arguments, 8 * at)
         grid = ", ".join(f"i64 {self._extent(extent)}" for extent in launch.grid)
         block = ", ".join(f"i32 {extent}" for extent in launch.block)
         slot = self.value(f"getelementptr i8, ptr %kernels, i64 {8 * number}")
         self._leave_unless_done(self.value(
             f"call i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr {slot}, ptr @{self.names.text(launch.name)}, "
             f"{grid}, {block}, i32 {launch.dynamic_shared_bytes}, ptr {arguments})"))
+
+    def _map(self, of: TensorMap) -> str:
+        """Where the driver's form of a map is; of a tensor without elements, which nobody reads, anything."""
+        place = self.value(f"alloca [{MAP_BYTES} x i8], align {MAP_ALIGNMENT}")
+        extents, strides, box = (self.value(f"alloca [{len(of.box)} x {kind}], align 8") for kind in ("i64", "i64", "i32"))
+        empty = "0"
+        for at, (extent, stride, part) in enumerate(zip(reversed(of.shape), reversed(of.strides), reversed(of.box), strict=True)):
+            size = self._extent(extent)
+            empty = self.value(f"or i1 {empty}, {self.compare('sle', 'i64', size, 0)}")
+            self.store("i64", size, extents, 8 * at)
+            if at:
+                self.store("i64", self._extent(stride), strides, 8 * at - 8)
+            self.store("i32", str(part), box, 4 * at)
+        rank = self.value(f"select i1 {empty}, i32 0, i32 {len(of.box)}")
+        address = self.value(f"load i64, ptr {self.items[of.argument]}")
+        self._leave_unless_done(self.value(
+            f"call i32 @tw_cuda_map(ptr {place}, i64 {address}, i32 {DATA_TYPES[of.dtype]}, i32 {rank}, ptr {extents}, "
+            f"ptr {strides}, ptr {box}, i32 {SWIZZLES[of.swizzle]})"))
+        return place
 
     def _extent(self, extent: Any) -> str:
         return extent_value(self, extent, self.known, trouble(Trouble.LAUNCH) + _INVALID_VALUE)

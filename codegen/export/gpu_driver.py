@@ -7,6 +7,7 @@ Nothing of the driver is linked: where there is none, the functions return a sta
 from __future__ import annotations
 
 from ...runtime.abi import Check, Trouble, pack_status
+from ...runtime.tensor_map import L2_PROMOTION, MOST_DIMENSIONS
 from ..abi.straight_line import StraightLine
 
 __all__ = ["CAPABILITY", "DRIVER_LIBRARY", "FRAME_BYTES", "driver_text", "trouble"]
@@ -18,7 +19,7 @@ FRAME_BYTES, _PUSHED, _DEVICE, CAPABILITY = 16, 0, 8, 12
 _FUNCTIONS = (
     "cuInit", "cuCtxGetCurrent", "cuStreamGetCtx", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
     "cuCtxGetDevice", "cuDeviceGetAttribute", "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute", "cuLaunchKernel",
-    "cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2",
+    "cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2", "cuTensorMapEncodeTiled",
 )
 _NOW = 2                            # RTLD_NOW
 _MAJOR, _MINOR = 75, 76             # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
@@ -39,6 +40,7 @@ def driver_text(attributes: str) -> str:
     void tw_cuda_leave(frame)
     i32 tw_cuda_load(slot, image)                         the driver's result; the slot holds the library
     i32 tw_cuda_launch(stream, frame, library, slot, name, x, y, z, bx, by, bz, shared, arguments)
+    i32 tw_cuda_map(map, address, kind, rank, extents, strides, box, swizzle)       how the copy engine finds boxes; rank 0: nothing
     i32 tw_cuda_allocate(place, bytes, stream), i32 tw_cuda_fill(place, contents, bytes, stream), void tw_cuda_free(place, stream)
     """
     names = "".join(f'@tw_cuda_name{at} = private constant [{len(name) + 1} x i8] c"{name}\\00"\n'
@@ -56,6 +58,9 @@ def driver_text(attributes: str) -> str:
         _function("i32 @tw_cuda_kernel(ptr %frame, ptr %library, ptr %slot, ptr %name, i32 %shared)", _kernel(), attributes),
         _function("i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr %slot, ptr %name, i64 %x, i64 %y, i64 %z, "
                   "i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %arguments)", _launch(), attributes),
+        f"@tw_cuda_ones = private constant [{MOST_DIMENSIONS} x i32] [{', '.join(['i32 1'] * MOST_DIMENSIONS)}]",
+        _function("i32 @tw_cuda_map(ptr %map, i64 %address, i32 %kind, i32 %rank, ptr %extents, ptr %strides, ptr %box, "
+                  "i32 %swizzle)", _map(), attributes),
         _function("i32 @tw_cuda_allocate(ptr %place, i64 %bytes, ptr %stream)", _allocate(), attributes),
         _function("i32 @tw_cuda_fill(ptr %place, ptr %contents, i64 %bytes, ptr %stream)", _fill(), attributes),
         _function("void @tw_cuda_free(ptr %place, ptr %stream)", _free(), attributes),
@@ -225,6 +230,18 @@ def _launch() -> StraightLine:
     grid = ", ".join(f"i32 {text.value(f'trunc i64 {extent} to i32')}" for extent in extents)
     result = _called(text, "cuLaunchKernel", f"ptr {kernel}, {grid}, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, "
                                              "ptr %arguments, ptr null")
+    _leave_unless_done(text, result, Trouble.LAUNCH)
+    text.add("ret i32 0")
+    return text
+
+
+def _map() -> StraightLine:
+    text = StraightLine()
+    _return_if(text, text.compare("eq", "i32", "%rank", 0), "i32 0")
+    place = text.value("inttoptr i64 %address to ptr")
+    result = _called(text, "cuTensorMapEncodeTiled",
+                     f"ptr %map, i32 %kind, i32 %rank, ptr {place}, ptr %extents, ptr %strides, ptr %box, ptr @tw_cuda_ones, "
+                     f"i32 0, i32 %swizzle, i32 {L2_PROMOTION}, i32 0")
     _leave_unless_done(text, result, Trouble.LAUNCH)
     text.add("ret i32 0")
     return text

@@ -9,12 +9,13 @@
                                               ... B[k % 3, i] ...
 
 Where places are filled asynchronously, what is begun in an iteration is one group, and each iteration first waits until its own
-group is there: all but the last `turns` - 2 that were begun. Targets without such copies store at once, and wait for nothing.
+group is there: all but the last `turns` - 2 that were begun. What the copy engine fills is waited for by its place. Targets without
+such copies store at once, and wait for nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -22,7 +23,8 @@ from ...errors import user_source
 from ...ir.accesses import written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
-from ...ir.copies import asynchronous, commit, wait
+from ...ir.copies import asynchronous, bulk_copy, bulk_pipeline, bulk_wait, commit, wait
+from ...ir.dtype import INT32
 from ...ir.expr import BufferLoad, Expr, IntImm
 from ...ir.ops import cast, const, floormod
 from ...ir.passes.common.fresh_copy import fresh_copy
@@ -93,6 +95,7 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         _check_reads(computation, statement, loop, nest, owners, storage)
     _check_alignment(loop, nest, ahead, storage)
     var = loop.var
+    roles = any(_overlap(computation).roles for computation, _ in ahead)
     places: dict[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]] = {}
     for computation, _ in ahead:
         turns = const(_overlap(computation).turns, var.dtype)
@@ -102,24 +105,45 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
             larger = storage.buffers[tensor] = replace(buffer, shape=(turns, *buffer.shape), strides=strides)
             places[buffer] = larger, lambda indices, turns=turns: (floormod(var, turns), *indices)
     parts = [(overlap, moved_accesses(seq(*(statement for _, statement in alike)), places, analyzer))
-             for overlap, alike in groupby(ahead, lambda part: _overlap(part[0]))]
-    waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous), default=0)
+             for overlap, alike in groupby(sorted(ahead, key=lambda part: _overlap(part[0]).bulk), lambda part: _overlap(part[0]))]
+    if roles:
+        turns = parts[0][0].turns
+        filled = [bulk_copy(part, _turn(var, turns)) for _, part in parts]
+        body = seq(*filled, bulk_wait(_turn(var, turns)), moved_accesses(nest.body, places, analyzer))
+        return _allocated(places, bulk_pipeline(turns, replace(nest, body=body), roles))
+    waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous and not overlap.bulk), default=0)
+    boxes = next((overlap.turns for overlap, _ in parts if overlap.bulk), 0)
     before: list[Stmt] = []
     for step in range(max(overlap.turns for overlap, _ in parts) - 1):
-        begun = [_filled(overlap, fresh_copy(part, {var: const(step, var.dtype)})) for overlap, part in parts
+        begun = [_filled(overlap, fresh_copy(part, {var: const(step, var.dtype)}), const(step)) for overlap, part in parts
                  if step < overlap.turns - 1]
         before += [simplify_stmt(If(nest.extent > step, seq(*begun)), analyzer), *([commit()] if step < waits - 1 else [])]
-    following = [If(var + (overlap.turns - 1) < cast(nest.extent, var.dtype),
-                    _filled(overlap, substitute(part, {var: var + (overlap.turns - 1)}))) for overlap, part in parts]
-    body = seq(*([wait(waits - 2)] if waits else []), *(simplify_stmt(each, analyzer) for each in following),
-               *([commit()] if waits else []), moved_accesses(nest.body, places, analyzer))
+    following: list[Stmt] = []
+    for overlap, part in parts:
+        later = var + (overlap.turns - 1)
+        begun = _filled(overlap, substitute(part, {var: later}), _turn(later, overlap.turns))
+        following.append(If(later < cast(nest.extent, var.dtype), begun))
+    body = seq(*([wait(waits - 2)] if waits else []), *([bulk_wait(_turn(var, boxes))] if boxes else []),
+               *(simplify_stmt(each, analyzer) for each in following), *([commit()] if waits else []),
+               moved_accesses(nest.body, places, analyzer))
     result = seq(*before, replace(nest, body=body))
+    return _allocated(places, bulk_pipeline(boxes, result) if boxes else result)
+
+
+def _allocated(places: Mapping[Buffer, tuple[Buffer, object]], statement: Stmt) -> Stmt:
     for buffer, _ in places.values():
-        result = Allocate(buffer, result)
-    return result
+        statement = Allocate(buffer, statement)
+    return statement
 
 
-def _filled(overlap: Overlap, part: Stmt) -> Stmt:
+def _turn(iteration: Expr, turns: int) -> Expr:
+    """The place of an iteration."""
+    return cast(floormod(iteration, const(turns, iteration.dtype)), INT32)
+
+
+def _filled(overlap: Overlap, part: Stmt, place: Expr) -> Stmt:
+    if overlap.bulk:
+        return bulk_copy(part, place)
     return asynchronous(part) if overlap.asynchronous else part
 
 
@@ -131,6 +155,10 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
                        "compute it at a serial loop inside")
     own = _overlap(computation)
     for other, _ in ahead:
+        if own.roles != _overlap(other).roles:
+            raise _refused(
+                computation.stage, loop, f"it has {'' if own.roles else 'no '}warps of its own, and {other.name}, at the same "
+                f"loop, {'none' if own.roles else 'has'}", f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True)')
         if own.asynchronous and _overlap(other).asynchronous and _overlap(other).turns != own.turns:
             raise _refused(
                 computation.stage, loop, f"it takes {own.turns} turns and {other.name}, at the same loop, {_overlap(other).turns}: "

@@ -287,7 +287,7 @@ class StagePrimitives:
         Raises BadMirror (TW0232).
         """
 
-    def pipeline(self, stages: int) -> None:
+    def pipeline(self, stages: int, by: str = 'cp.async', warp_specialize: bool = False) -> None:
         """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
             for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
@@ -303,6 +303,14 @@ class StagePrimitives:
         Its storage is `stages` (from 2 to 16) times as large: places that take turns. On a GPU copies from global to shared memory
         are asynchronous. Whether the loop allows that (a serial one, in which what is read does not change) is decided when the
         schedule is lowered; all pipelines at one loop have as many stages.
+
+        by: "cp.async", where each thread copies what its loops say, or "tma", where the copy engine copies boxes of up to five
+        dimensions (sm_90a; elsewhere the loops run as they stand): the stage's loops stay as they are declared, not split, fused or
+        bound, and it is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is
+        refused when the program is built (TW0841).
+
+        warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
+        compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
 
         Raises BadOverlap (TW0252).
         """

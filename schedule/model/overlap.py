@@ -11,13 +11,16 @@ __all__ = ["Overlap"]
 class Overlap:
     """primitive: the one that says so; word: how errors call such storage. turns: places that take turns, which are filled so many
     less one iterations ahead; 0 for a ring. asynchronous: whether they are filled while the loop goes on, up to a wait. strict:
-    whether it is an error where that cannot be."""
+    whether it is an error where that cannot be. bulk: whether the copy engine fills them, by boxes. roles: whether warps
+    of their own ask it."""
 
     primitive: str
     word: str
     turns: int = 0
     asynchronous: bool = False
     strict: bool = True
+    bulk: bool = False
+    roles: bool = False
 
     def __str__(self) -> str:
         return self.word

@@ -12,7 +12,7 @@ from ..model.stage import Stage
 __all__ = ["set_overlap"]
 
 
-def set_overlap(stage: Stage, overlap: Overlap, **arguments: int) -> None:
+def set_overlap(stage: Stage, overlap: Overlap, **arguments: int | str | bool) -> None:
     """Note that the storage of a stage overlaps so. arguments: of the record. Raises BadOverlap (TW0252)."""
     reason = fix = ""
     if stage.op.is_given:

@@ -13,6 +13,15 @@
 On a GPU the copies are asynchronous (cp.async): they go past the registers, and memory is waited for once it has had the time of
 two iterations. Where an element is converted, or is no part of 4, 8 or 16 bytes that lie so in both memories, it is loaded and
 stored as many iterations ahead. As TVM's software_pipeline_stage.
+
+by="tma" leaves the copies to the copy engine (sm_90a): one thread asks for a whole box of a tensor (cp.async.bulk.tensor), and all
+wait at an mbarrier, of which each place has one, until its bytes have come:
+
+            for k in 9:
+                tw_bulk_wait(barrier[k % 3])
+                if k + 2 < 9 and this is the first thread:
+                    tw_bulk_expect(barrier[(k + 2) % 3], 32 bytes);  tw_bulk_copy(&S[(k + 2) % 3, 0], A_map, .., (k + 2) * 8)
+                ... S[k % 3, i] ...
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -25,7 +34,7 @@ from ...errors import user_source
 from ..errors import BadOverlap
 from ..lowering.ahead import Ahead
 from ..model.axes import outline
-from ..model.foreign import integer
+from ..model.foreign import integer, one_of
 from ..model.methods import StagePrimitives
 from ..model.overlap import Overlap
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -35,6 +44,7 @@ from .overlap import set_overlap
 __all__ = ["pipeline"]
 
 MOST_STAGES = 16
+COPIES = ("cp.async", "tma")
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -50,9 +60,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"pipeline({stages}) of {stage.name}", partial(stage.pipeline, stages)
 
 
-@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True, foreign={"stages": integer(2, MOST_STAGES)},
-           lowering=Ahead)
-def pipeline(stage: Stage, stages: int) -> None:
+@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True, lowering=Ahead,
+           foreign={"stages": integer(2, MOST_STAGES), "by": one_of(*COPIES), "warp_specialize": one_of(True, False)})
+def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: bool = False) -> None:
     """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
         for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
@@ -69,10 +79,28 @@ def pipeline(stage: Stage, stages: int) -> None:
     are asynchronous. Whether the loop allows that (a serial one, in which what is read does not change) is decided when the
     schedule is lowered; all pipelines at one loop have as many stages.
 
+    by: "cp.async", where each thread copies what its loops say, or "tma", where the copy engine copies boxes of up to five
+    dimensions (sm_90a; elsewhere the loops run as they stand): the stage's loops stay as they are declared, not split, fused or
+    bound, and it is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is
+    refused when the program is built (TW0841).
+
+    warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
+    compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
+
     Raises BadOverlap (TW0252).
     """
+    if warp_specialize and by != "tma":
+        raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason="only the copy engine is asked by warps of their own",
+                         declared=stage.op.source, called=user_source(), loops=outline(stage),
+                         fix=f's[{stage.name}].pipeline({stages!r}, by="tma", warp_specialize=True)'[:200])
+    if by not in COPIES:
+        raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=f"nothing copies by {by!r}"[:200],
+                         declared=stage.op.source, called=user_source(), loops=outline(stage),
+                         allowed=", ".join(map(repr, COPIES)), fix=f's[{stage.name}].pipeline({stages!r}, by="tma")'[:200])
     if isinstance(stages, bool) or not isinstance(stages, int) or not 2 <= stages <= MOST_STAGES:
         raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=f"it is to have {stages!r} stages"[:200],
                          declared=stage.op.source, called=user_source(), loops=outline(stage),
                          allowed=f"integers from 2 to {MOST_STAGES}", fix=f"s[{stage.name}].pipeline(3)")
-    set_overlap(stage, Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True), stages=stages)
+    said = {} if by == COPIES[0] else {"by": by, **({"warp_specialize": True} if warp_specialize else {})}
+    overlap = Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True, bulk=by == "tma", roles=bool(warp_specialize))
+    set_overlap(stage, overlap, stages=stages, **said)

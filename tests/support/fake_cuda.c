@@ -85,6 +85,17 @@ R cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, vo
     memcpy((void *)to, from, bytes);
     return told("cuMemcpyHtoDAsync", "%lld %lld", (long long)bytes, (long long)stream, 0);
 }
+/* The map holds what it was made of: extents, the stride, the box, the swizzle. */
+R cuTensorMapEncodeTiled(long long *map, int kind, unsigned rank, void *address, const unsigned long long *extents,
+                         const unsigned long long *strides, const unsigned *box, const unsigned *ones, int interleave, int swizzle,
+                         int promotion, int outside)
+{
+    (void)interleave, (void)promotion, (void)outside;
+    if ((size_t)map % 64 || (size_t)address % 16 || ones[0] != 1 || ones[rank - 1] != 1) return 1;
+    map[0] = (long long)extents[0];
+    told("cuTensorMapEncodeTiled", "extents %lld %lld stride %lld", (long long)extents[0], (long long)extents[1], (long long)strides[0]);
+    return told("cuTensorMapEncodeTiled", "box %lld %lld kind+swizzle %lld", box[0], box[1], kind * 10 + swizzle);
+}
 /* Of the arguments, as many as the names of kernels here say: kernels are told apart by how $FAKE_CUDA_ARGUMENTS lists them. */
 R cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
                  void **arguments, void **extra)

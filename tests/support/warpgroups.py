@@ -13,10 +13,12 @@ TARGET = "cuda -emulate -arch=sm_90a"
 
 def wgmma_matmul(
     m: int, n: int, k: int, layouts: tuple[str, str] = ("mk", "kn"), tile: tuple[int, int, int] = (64, 64, 64), groups: int = 1,
-    stages: int = 3, dtype: str = "float16", bulk: bool = False,
+    stages: int = 3, dtype: str = "float16", bulk: bool = False, roles: bool = False,
+    resident: int = 0,
 ) -> Program:
     """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
-    begins copies of whole tiles."""
+    begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
+    other."""
     sums, size = ("int32", 1) if dtype == "int8" else ("float32", 2)
     a_layout, b_layout = layouts
     A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
@@ -32,7 +34,10 @@ def wgmma_matmul(
     a, b, c = s.matricize(C, [C.op.axis[0]], [C.op.axis[1]], tile, (a_layout == "km", b_layout == "nk"))
     CF = s.cache_write(c, "wgmma_c")
     by, bx, yi, xi = s[C].tile(*s[C].op.axis, *tile[:2])
-    s[C].bind(by, block("y"))
+    if resident:
+        _, bx = s[C].split(s[C].fuse(by, bx), factor=resident)
+    else:
+        s[C].bind(by, block("y"))
     s[C].bind(bx, block("x"))
     spread(s[C], s[C].fuse(yi, xi), groups, 1)
     s[c].set_scope("shared")
@@ -52,7 +57,7 @@ def wgmma_matmul(
         if not bulk:
             spread(s[tensor], s[tensor].fuse(*s[tensor].op.axis), groups, 16 // size if int(row) % (16 // size) == 0 else 1)
         if stages > 1:
-            s[tensor].pipeline(stages)
+            s[tensor].pipeline(stages, by="tma" if bulk else "cp.async", warp_specialize=roles)
 
     def reference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         left, right = left.astype("float64"), right.astype("float64")

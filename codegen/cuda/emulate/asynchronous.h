@@ -1,4 +1,4 @@
-// What goes on while threads go on: copies of a thread in groups, copies of boxes that complete a phase, products of warpgroups.
+// What goes on while threads go on: copies of a thread in groups, products of warpgroups; copies of boxes: see phases.h.
 //
 // All of it is done at the wait for it, no earlier. From its beginning on nobody may touch what it writes, or store to what it reads.
 // What threads stored themselves, tensor cores and the copy engine see behind a fence of theirs.
@@ -14,7 +14,7 @@ static void mark(const void *to, int bytes, uint32_t copier, uint64_t place) {
       cell.copier = copier;
       if (copier) cell.copied_at = (uint32_t)place;
       else cell.written = epoch, cell.writer = (uint16_t)running, cell.writer_place = (uint32_t)place, cell.landed = 0,
-           cell.fences = fibers[running].fences;
+           cell.fences = fibers[running].fences, cell.tick = ticks[running];
     }
   }
 }
@@ -55,20 +55,20 @@ extern "C" void tw_emulated_proxy_fence() { ++fibers[running].fences; }
 const int WARPGROUP = 128, PANEL = 128, PART = 16, ROWS = 8;
 
 // Where the hardware finds what would lie at `address` if the parts of rows were not exchanged.
-static inline uint64_t exchanged(uint64_t address) { return address ^ (address / PANEL % ROWS * PART); }
+static inline uint64_t exchanged(uint64_t address, int row) { return address ^ (address / PANEL % (uint64_t)(row / PART) * PART); }
 
 // The parts of 16 bytes of a matrix: `across` of its own side by the terms of one instruction, which are 32 bytes.
 static int parts_of(int across, int bytes) { return across * bytes * (32 / bytes) / PART; }
 
-static uint64_t part_of(const char *from, int turned, int panel, int bytes, int part, int across) {
-  if (!turned) return exchanged((uint64_t)from + part / 2 * PANEL + part % 2 * PART);
+static uint64_t part_of(const char *from, int turned, int panel, int whole, int bytes, int part, int across) {
+  if (!turned) return exchanged((uint64_t)from + part / 2 * whole + part % 2 * PART, whole);
   int in_row = across * bytes / PART, row = part / in_row, at = part % in_row * PART;
-  return exchanged((uint64_t)from + at / PANEL * (uint64_t)panel + row * PANEL + at % PANEL);
+  return exchanged((uint64_t)from + at / PANEL * (uint64_t)panel + row * PANEL + at % PANEL, whole);
 }
 
-static uint64_t element_of(const char *from, int turned, int panel, int bytes, int own, int term) {
-  if (!turned) return exchanged((uint64_t)from + own * PANEL + term * bytes);
-  return exchanged((uint64_t)from + own * bytes / PANEL * (uint64_t)panel + term * PANEL + own * bytes % PANEL);
+static uint64_t element_of(const char *from, int turned, int panel, int whole, int bytes, int own, int term) {
+  if (!turned) return exchanged((uint64_t)from + own * whole + term * bytes, whole);
+  return exchanged((uint64_t)from + own * bytes / PANEL * (uint64_t)panel + term * PANEL + own * bytes % PANEL, whole);
 }
 
 // What a thread looks after of the operands of a product, for all that take part in it.
@@ -76,9 +76,9 @@ template <class Visit>
 static void own_parts(const Product &product, Visit visit) {
   int bytes = product.kind == 2 ? 1 : 2;
   for (int part = running % WARPGROUP; part < parts_of(64, bytes); part += WARPGROUP)
-    visit(part_of(product.a, product.a_turned, product.a_panel, bytes, part, 64));
+    visit(part_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, part, 64));
   for (int part = running % WARPGROUP; part < parts_of(product.columns, bytes); part += WARPGROUP)
-    visit(part_of(product.b, product.b_turned, product.b_panel, bytes, part, product.columns));
+    visit(part_of(product.b, product.b_turned, product.b_panel, product.b_row, bytes, part, product.columns));
 }
 
 static Cell *cells_at(uint64_t address, int bytes, int *count) {
@@ -95,20 +95,21 @@ static void hold(const Product &product, int by) {
   });
 }
 
-static void unordered(int what, uint64_t place, int other_thread = 0, uint64_t other_place = 0) {
+static void unordered(int what, uint64_t place, int other_thread, uint64_t other_place) {
   fault.detail = what, fault.other_thread = other_thread, fault.other_place = other_place;
   fail(UNORDERED, place);
 }
 
 // Of 128 bytes at most in the first of 8 rows: where the exchange begins.
-static bool begins_well(const char *from) { return (uint64_t)from % (ROWS * PANEL) < PANEL; }
+static bool begins_well(const char *from, int row) { return (uint64_t)from % (uint64_t)(ROWS * row) < (uint64_t)row; }
 
 static void begin_product(const Product &product) {
   Fiber &own = fibers[running];
-  if (!own.fenced) unordered(0, product.place);
-  if (!begins_well(product.a) || !begins_well(product.b)) {
-    fault.size = ROWS * PANEL, fault.buffer = buffer_count - 1, fault.stores = 0;
-    fault.element = (int64_t)(((uint64_t)(begins_well(product.a) ? product.b : product.a) - buffers[buffer_count - 1].begin)
+  if (!own.fenced) unordered(0, product.place, 0, 0);
+  bool a_well = begins_well(product.a, product.a_row);
+  if (!a_well || !begins_well(product.b, product.b_row)) {
+    fault.size = ROWS * (a_well ? product.b_row : product.a_row), fault.buffer = buffer_count - 1, fault.stores = 0;
+    fault.element = (int64_t)(((uint64_t)(a_well ? product.b : product.a) - buffers[buffer_count - 1].begin)
                               / buffers[buffer_count - 1].granule);
     fail(MISALIGNED, product.place);
   }
@@ -149,12 +150,13 @@ static void finish_product(const Product &product) {
     int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     double sum = product.kind == 2 ? (double)((int32_t *)product.c)[i] : (double)((float *)product.c)[i];
     for (int term = 0; term < terms; ++term)
-      sum += value_at(element_of(product.a, product.a_turned, product.a_panel, bytes, row, term), product.kind) *
-             value_at(element_of(product.b, product.b_turned, product.b_panel, bytes, column, term), product.kind);
+      sum += value_at(element_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, row, term), product.kind) *
+             value_at(element_of(product.b, product.b_turned, product.b_panel, product.b_row, bytes, column, term), product.kind);
     if (product.kind == 2) ((int32_t *)product.c)[i] = (int32_t)(int64_t)sum;
     else ((float *)product.c)[i] = (float)sum;
   }
   hold(product, -1);
+  own_parts(product, [&](uint64_t part) { note_read(buffers[buffer_count - 1], part); });  // up to now it has read
 }
 
 static void finish_products(int left) {
@@ -183,8 +185,8 @@ static void touch_own(uint64_t address, bool stores, void *code) {
 }
 
 extern "C" void tw_emulated_product(void *c, const void *a, const void *b, int columns, int kind, int a_turned, int b_turned, int a_panel,
-                                    int b_panel) {
-  begin_product({c, (const char *)a, (const char *)b, columns, kind, a_turned, b_turned, a_panel, b_panel,
+                                    int b_panel, int a_row, int b_row) {
+  begin_product({c, (const char *)a, (const char *)b, columns, kind, a_turned, b_turned, a_panel, b_panel, a_row, b_row,
                  fibers[running].product_groups, place_of(CODE)});
 }
 extern "C" void tw_emulated_product_fence() { fibers[running].fenced = true; }

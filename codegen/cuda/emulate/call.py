@@ -16,9 +16,10 @@ from ....runtime.cuda_launch import KernelLaunch, Workspace
 from ....runtime.errors import KernelOutOfMemory
 from ....runtime.shield import ProcessLock
 from ....runtime.signature import BufferParam, Signature
+from ....runtime.tensor_map import TensorMap
 from ..module import CudaText
 from .compiler import KernelEntry, compile_for_emulation
-from .run import Launch, Memory, emulate
+from .run import Launch, MapOf, Memory, emulate
 from .traffic import Counts, Traffic
 
 __all__ = ["CHECK_VARIABLE", "SEED_VARIABLE", "EmulatedRun"]
@@ -82,7 +83,7 @@ class EmulatedRun:
         unaligned = any(self._misaligned(launch, items, memories) for launch in self._plan)
         library = compile_for_emulation(self._text.text, self._entries, unaligned, checked)
         launches = [
-            Launch(launch.name, launch.blocks(values), launch.block, tuple(items[place] for place in launch.args),
+            Launch(launch.name, launch.blocks(values), launch.block, tuple(_argument(arg, items, values) for arg in launch.args),
                    kernel.shared_granule)
             for launch, kernel in zip(self._plan, self._text.kernels, strict=True)]
         self._counts = emulate(library, launches, memories, self._text.messages,
@@ -93,8 +94,17 @@ class EmulatedRun:
 
     @staticmethod
     def _misaligned(launch: KernelLaunch, items: Sequence[int | bytes], memories: Sequence[Memory]) -> bool:
-        places = [items[launch.args[parameter]] for parameter in launch.aligned]
+        places = [items[place] for place in launch.aligned_items]
         return any(memories[place].misaligned % _VECTOR_BYTES for place in places if isinstance(place, int))
+
+
+def _argument(arg: int | TensorMap, items: Sequence[int | bytes], values: Mapping[str, int]) -> int | bytes | MapOf:
+    """What a parameter gets: a memory by its place, the bytes of a number, or the map of a memory's boxes."""
+    if isinstance(arg, int):
+        return items[arg]
+    place = items[arg.argument]
+    assert isinstance(place, int), "maps are of memory"
+    return MapOf(place, arg.words(values))
 
 
 def _memory(name: str, values: NDArray[Any]) -> Memory:

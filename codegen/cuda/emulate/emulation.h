@@ -25,6 +25,7 @@ extern "C" int printf(const char *format, ...);
 #define __shared__ static __attribute__((section("tw_shared")))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define threadIdx tw_thread_index
 #define blockIdx tw_block_index
 #define blockDim tw_block_extent
@@ -50,10 +51,18 @@ void tw_emulated_commit();
 void tw_emulated_wait(int groups);
 void tw_emulated_proxy_fence();
 void tw_emulated_product(void *c, const void *a, const void *b, int columns, int kind, int a_turned, int b_turned, int a_panel,
-                         int b_panel);
+                         int b_panel, int a_row, int b_row);
 void tw_emulated_product_fence();
 void tw_emulated_product_commit();
 void tw_emulated_product_wait(int groups);
+void tw_emulated_init(void *barrier, int arrivals);
+void tw_emulated_made();
+void tw_emulated_arrive(void *barrier, int bytes);
+void tw_emulated_complete(void *barrier, int bytes);
+void tw_emulated_release(void *barrier);
+void tw_emulated_barrier_of(int threads);
+void tw_emulated_parity(void *barrier, unsigned int parity);
+void tw_emulated_box(void *to, const unsigned long long *words, void *barrier, const int *at);
 }
 
 // The compiler must not keep shared memory in registers while other threads run. By line, because it may make two calls of

@@ -29,7 +29,7 @@ extern char __ehdr_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 }
 
-enum Kind { NONE, RACE, OUT_OF_BOUNDS, BARRIER, SHUFFLE, MISALIGNED, ASSERTION, ARRAY_BOUNDS, IN_FLIGHT, UNORDERED };
+enum Kind { NONE, RACE, OUT_OF_BOUNDS, BARRIER, SHUFFLE, MISALIGNED, ASSERTION, ARRAY_BOUNDS, IN_FLIGHT, UNORDERED, DEADLOCK };
 
 // What went wrong, as Python reads it.
 struct Fault {
@@ -47,8 +47,9 @@ struct Cell {
   uint32_t copier;  // the thread whose copy to it has begun and is not waited for, from 1; 0 where there is none
   uint32_t copied_at;
   uint32_t fences;  // of the writer, when it stored
+  uint32_t tick, read_tick;  // of the writer and the reader; of the copy engine, the phase
   uint16_t held;    // by how many threads, for products that read it
-  uint16_t landed;  // whether the copy engine wrote it
+  uint16_t landed;  // whether the copy engine wrote it, for the barrier that `writer` is the number of
 };
 
 struct Buffer {
@@ -82,15 +83,15 @@ struct Copy {
 };
 
 // Of a warpgroup: sums of 64 by `columns`, of which a thread has half as many as there are columns. kind: float16, bfloat16, int8.
-// turned: rows are terms. panel: the bytes from one panel to the next.
+// turned: rows are terms. panel: the bytes from one panel to the next; row: of a row of one.
 struct Product {
   void *c;
   const char *a, *b;
-  int columns, kind, a_turned, b_turned, a_panel, b_panel, group;
+  int columns, kind, a_turned, b_turned, a_panel, b_panel, a_row, b_row, group;
   uint64_t place;
 };
 
-enum State { READY, AT_BARRIER, AT_SHUFFLE, DONE };
+enum State { READY, AT_BARRIER, AT_SHUFFLE, AT_PHASE, AT_NAMED, DONE };
 
 struct Fiber {
 #if defined(__x86_64__)
@@ -314,17 +315,39 @@ static void early(Buffer &buffer, uint64_t address, bool stores, uint64_t place,
   fail(IN_FLIGHT, place);
 }
 
+static bool knows(int self, int other, uint32_t tick);
+static void note_read(const Buffer &buffer, uint64_t address);
+static bool knows_readers(const Buffer &buffer, uint64_t address, int *unknown);
+static void unordered(int what, uint64_t place, int other_thread, uint64_t other_place);
+const int MOST_PHASED = 64;
+static uint32_t ticks[MOST_THREADS], seen[MOST_THREADS][MOST_PHASED];
+
+// What the copy engine wrote, a thread sees that waited for its phase; what another wrote, one that knows of it.
+static bool unseen(const Cell &cell, int self) {
+  if (cell.written != epoch) return false;
+  if (cell.landed) return seen[self][cell.writer] < cell.tick;
+  return cell.writer != self && !knows(self, cell.writer, cell.tick);
+}
+
 static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t place) {
   Cell &cell = buffer.cells[(address - buffer.begin) / buffer.granule];
   uint16_t self = (uint16_t)running;
   if (cell.copier || (stores && cell.held)) early(buffer, address, stores, place, cell);
-  if ((cell.written == epoch && cell.writer != self) || elsewhere(buffer, cell.written))
+  if (cell.landed && unseen(cell, self)) unordered(6, place, self, cell.writer_place);
+  if (unseen(cell, self) || elsewhere(buffer, cell.written))
     race(buffer, address, stores, place, true, cell, cell.written != epoch);
   if (stores) {
     bool by_block = elsewhere(buffer, cell.read) || elsewhere(buffer, cell.read_before);
-    if ((cell.read == epoch && cell.reader != self) || by_block) race(buffer, address, stores, place, false, cell, by_block);
+    int reader = cell.reader;
+    bool unknown = cell.read == epoch && reader != self && !knows_readers(buffer, address, &reader);
+    if (unknown) cell.reader = (uint16_t)reader;
+    if (unknown || by_block) race(buffer, address, stores, place, false, cell, by_block);
     cell.written = epoch, cell.writer = self, cell.writer_place = (uint32_t)place, cell.landed = 0, cell.fences = fibers[self].fences;
-  } else if (cell.read == epoch) {
+    cell.tick = ticks[self];
+    return;
+  }
+  note_read(buffer, address);
+  if (cell.read == epoch) {
     if (cell.reader != self) cell.reader = SEVERAL;
   } else {
     if (elsewhere(buffer, cell.read)) cell.read_before = cell.read;
@@ -375,6 +398,7 @@ static void access(uint64_t address, size_t size, bool stores, bool aligned, voi
 }
 
 #include "asynchronous.h"
+#include "phases.h"
 
 #define HOOKS(bytes)                                                                                                       \
   extern "C" void __tsan_read##bytes(void *a) { access((uint64_t)a, bytes, false, true, CODE); }                           \
@@ -403,6 +427,7 @@ static bool run_block(char *shared, size_t shared_bytes) {
     for (int i = 0; i < fibers[thread].copies.count; ++i) mark(fibers[thread].copies.items[i].to, fibers[thread].copies.items[i].bytes, 0, 0);
   for (running = 0; running < threads; ++running)
     for (int i = 0; i < fibers[running].products.count; ++i) hold(fibers[running].products.items[i], -1);
+  forget_phases();
   memset(shared, 0xff, shared_bytes);  // every float is NaN, every integer -1 or its greatest
   block_epoch = ++epoch;
   ready_count = 0;
@@ -415,6 +440,8 @@ static bool run_block(char *shared, size_t shared_bytes) {
       to_fiber(thread);
       if (faulted) return false;
     }
+    if (wake_phases()) continue;
+    if (!phases_end()) return false;
     count_traffic(threads);
     int waiting = 0, done = 0, first = -1;
     for (int thread = 0; thread < threads; ++thread) {
@@ -437,6 +464,7 @@ static bool run_block(char *shared, size_t shared_bytes) {
       return record(BARRIER, first, fibers[first].place), false;
     }
     ++epoch;
+    know_all();
     for (int thread = 0; thread < threads; ++thread) fibers[thread].state = READY, ready[ready_count++] = thread;
     shuffle_order(ready, ready_count);
   }

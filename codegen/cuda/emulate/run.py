@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import CudaError, user_source
+from ....runtime.tensor_map import MAP_ALIGNMENT
 from ..errors import (
     EmulatedAssertion,
     EmulatedBadShuffle,
+    EmulatedDeadlock,
     EmulatedDivergentBarrier,
     EmulatedEarlyAccess,
     EmulatedMisaligned,
@@ -24,7 +27,7 @@ from ..errors import (
 from .compiler import EmulatedLibrary
 from .traffic import Counts, counts_of
 
-__all__ = ["Launch", "Memory", "emulate"]
+__all__ = ["Launch", "MapOf", "Memory", "emulate"]
 
 _GAP = 4096
 """Bytes between two buffers, which nobody may touch."""
@@ -54,14 +57,22 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class MapOf:
+    """A parameter that says how boxes of a memory lie: the words behind its address, see TensorMap."""
+
+    memory: int
+    words: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel: its name, grid and block, for each parameter the place of a memory (an int) or a scalar's bytes, and the
+    """One kernel: its name, grid and block, for each parameter the place of a memory (an int), a scalar's bytes or a map, and the
     size of the smallest element in its shared memory."""
 
     name: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    arguments: tuple[int | bytes, ...]
+    arguments: tuple[int | bytes | MapOf, ...]
     shared_granule: int
 
 
@@ -100,9 +111,9 @@ def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequ
 
 def _run(library: EmulatedLibrary, launch: Launch, places: Sequence[int], table: ctypes.Array[ctypes.c_uint64], count: int,
          seed: int, check: bool) -> _Fault | None:
-    values = [ctypes.c_uint64(places[a]) if isinstance(a, int) else ctypes.create_string_buffer(a, len(a))
-              for a in launch.arguments]
-    pointers = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(value) for value in values))
+    held = [_value(a, places) for a in launch.arguments]
+    begins = [ctypes.addressof(value) + -ctypes.addressof(value) % alignment for value, alignment in held]
+    pointers = (ctypes.c_void_p * max(len(held), 1))(*begins)
     extents = (ctypes.c_uint32 * 3)
     fault = _Fault()
     status = library.launch(
@@ -111,6 +122,19 @@ def _run(library: EmulatedLibrary, launch: Launch, places: Sequence[int], table:
     if status < 0:
         raise MemoryError("with what it notes of each element, and a stack for each thread")
     return None if status else fault
+
+
+def _value(argument: int | bytes | MapOf, places: Sequence[int]) -> tuple[Any, int]:
+    """A parameter in memory, which it lies in at the first multiple of its alignment."""
+    if isinstance(argument, int):
+        return ctypes.c_uint64(places[argument]), 1
+    if isinstance(argument, bytes):
+        return ctypes.create_string_buffer(argument, len(argument)), 1
+    content = struct.pack("16Q", places[argument.memory], *argument.words)
+    memory = ctypes.create_string_buffer(len(content) + MAP_ALIGNMENT)
+    offset = -ctypes.addressof(memory) % MAP_ALIGNMENT
+    memory[offset:offset + len(content)] = content
+    return memory, MAP_ALIGNMENT
 
 
 def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory], messages: Sequence[str], fault: _Fault,
@@ -156,6 +180,13 @@ def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory],
             fix=f"a wait for that group, and a barrier behind it, before line {line}", **common)
     if fault.kind == 9:
         return _unordered(fault, at, who, f"thread {_index(fault.other_thread, launch.block)}", other, common)
+    if fault.kind == 10:
+        why = (f"a barrier of {fault.size} threads, and not as many come" if fault.detail < 0 else
+               f"{fault.detail} more threads have to arrive" if fault.detail else
+               f"{fault.element} bytes are expected, and copies of {fault.size} have begun")
+        return EmulatedDeadlock(f"a wait in {at}: {who} waits for a phase that does not end", reason=why,
+                                fix="let as many threads arrive as the barrier was made for, and expect the bytes of all copies",
+                                **common)
     return EmulatedOutOfBounds(f"out of bounds in {at}: {who} takes element {fault.element} of an array",
                                reason="the array is declared with fewer elements", **common)
 
@@ -176,8 +207,24 @@ def _unordered(fault: _Fault, at: str, who: str, owner: str, line: int | None, c
         return EmulatedUnordered(f"a product in {at}: {who} begins it too early",
                                  reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
                                  fix="tw_proxy_fence() before the barrier", **common)
+    if fault.detail > 2:
+        return _of_phases(fault, at, who, owner, line, common)
     return EmulatedUnordered(f"products in {at}: not all threads of the four warps of {who} begin them",
                              reason=f"it has not begun as many as {owner}", fix="let all 128 threads begin each product", **common)
+
+
+def _of_phases(fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]) -> EmulatedUnordered:
+    """What is wrong with a barrier in memory, or with who waits there."""
+    reason, fix = {
+        3: ("nobody has made that barrier", "tw_bulk_init() by one thread, and a barrier of the block behind it"),
+        4: (f"{owner} made it at line {line} already", "make each barrier once"),
+        5: ("as many threads have arrived as it was made for, and their bytes have not come",
+            "wait for the end of a phase before the next begins"),
+        6: (f"the copy engine wrote there, for what is at line {line}, and the thread has not waited for it",
+            "tw_bulk_wait() at the barrier of that copy"),
+        7: (f"{owner} made it at line {line}, and has not told the copy engine", "tw_bulk_begin() by that thread"),
+    }[fault.detail]
+    return EmulatedUnordered(f"a barrier in {at}: {who} uses it, or what it guards, too early", reason=reason, fix=fix, **common)
 
 
 def _extent(memories: Sequence[Memory], fault: _Fault, shared: bool) -> str:

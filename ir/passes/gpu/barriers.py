@@ -9,7 +9,8 @@ storing: reading what was written, or writing what was read. (Two stores of one 
 them are two computations of one value.) Iterations of a loop follow each other, so the end of its body comes before its
 beginning. No barrier is needed where the elements show that the thread is the same.
 
-A thread that waits for its asynchronous copies knows nothing of those of others, so that a barrier stands behind each wait.
+A thread that waits for its asynchronous copies knows nothing of those of others, so that a barrier stands behind each wait; and
+behind a wait for the copy engine, whose next box goes where other threads may still read.
 
 Every thread of the block must reach a barrier: within a condition, or a loop, that differs between threads there can be
 none. One that is needed before such a statement stands before all of it; one that is needed inside is an error. It
@@ -27,7 +28,7 @@ from ...analysis.dependence import Iterations, Meets
 from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
-from ...copies import WAIT, is_wait
+from ...copies import BULK_CALLS, WAIT, called, is_bulk_wait, is_wait
 from ...dtype import INT32
 from ...expr import EQ, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
 from ...fragments import is_warp_call
@@ -40,9 +41,11 @@ from .errors import DivergentBarrier
 from .hardware import THREAD_TAGS, Hardware
 from .reduce import SHUFFLE, SHUFFLE_DOWN
 
-__all__ = ["BARRIER", "insert_barriers", "is_barrier"]
+__all__ = ["BARRIER", "COMPUTES", "barrier", "insert_barriers", "is_barrier"]
 
 BARRIER = "tw_barrier"
+COMPUTES = "tw_computes"
+"""What tells threads that compute from those that only ask for copies: see roles.py."""
 _COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER, WAIT)
 
 
@@ -123,8 +126,8 @@ class _Planner:
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
         if isinstance(stmt, Attr):
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
-        if is_wait(stmt):  # each thread waits for its own copies, and then for those of the others
-            return _Part(seq(stmt, _barrier()), {}, {}, True)
+        if is_wait(stmt) or is_bulk_wait(stmt):  # each thread waits for its own copies, and then for those of the others; or all
+            return _Part(seq(stmt, barrier()), {}, {}, True)  # wait for a place, and then for who still reads the one before
         if is_barrier(stmt):
             return _Part(stmt, {}, {}, True)
         touched = self.accesses(stmt)
@@ -137,7 +140,7 @@ class _Planner:
         crossed = False
         for part in parts:
             if self._conflict(pending, part.entry, together=True) is not None:
-                done.append(_barrier())
+                done.append(barrier())
                 crossed, pending = True, {}
             elif not crossed:
                 entry = {**entry, **part.entry}
@@ -151,7 +154,7 @@ class _Planner:
         if self._conflict(first, part.entry) is None:
             entry = {**first, **part.entry}
             return _Part(rebuilt(part.stmt), entry, part.exit if part.crossed else {**first, **part.exit}, part.crossed)
-        return _Part(rebuilt(seq(_barrier(), part.stmt)), first, part.exit, True)
+        return _Part(rebuilt(seq(barrier(), part.stmt)), first, part.exit, True)
 
     def _around(self, part: _Part, rebuilt: Callable[[Stmt], Stmt]) -> _Part:
         return replace(part, stmt=rebuilt(part.stmt))
@@ -166,11 +169,14 @@ class _Planner:
             return self._divergent(stmt)
         body = self.part(stmt.body)
         if self._conflict(body.exit, body.entry) is not None:  # an iteration and the next
-            body = _Part(seq(_barrier(), body.stmt), {}, body.exit, True)
+            body = _Part(seq(barrier(), body.stmt), {}, body.exit, True)
         ran = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
         return _Part(rebuild(stmt, [stmt.begin, stmt.extent, body.stmt]), body.entry, body.exit, body.crossed and ran)
 
     def _if(self, stmt: If) -> _Part:
+        if called_for(stmt.condition) == COMPUTES:  # the others wait for what they need in memory
+            then = self.part(stmt.then_body)
+            return replace(then, stmt=If(stmt.condition, then.stmt, stmt.else_body))
         if self.varies(stmt.condition):
             return self._divergent(stmt)
         then = self.part(stmt.then_body)
@@ -241,7 +247,7 @@ class _Planner:
         """What a statement or a value touches that other threads touch too: loads first."""
         touched: Accesses = {}
         pointed_at: set[int] = set()
-        of_tiles = any(is_warp_call(inner) for inner in walk(node))
+        of_tiles = called(node).startswith(BULK_CALLS) or any(is_warp_call(inner) for inner in walk(node))
         for inner in walk(node):
             pointed = pointed_to(inner)
             if pointed is not None and isinstance(inner, Call):
@@ -320,12 +326,19 @@ def _is_collective(node: Node, *names: str) -> bool:
     return isinstance(first, StringImm) and first.value in names
 
 
+def called_for(value: Expr) -> str:
+    """The device function whose answer a value is; empty for others."""
+    name = value.args[0] if isinstance(value, Call) and value.name == "call_extern" else None
+    return name.value if isinstance(name, StringImm) else ""
+
+
 def is_barrier(node: Node) -> bool:
     """Whether this is a barrier of a block's threads."""
     return isinstance(node, Evaluate) and _is_collective(node.value, BARRIER)
 
 
-def _barrier() -> Stmt:
+def barrier() -> Stmt:
+    """A barrier of a block's threads."""
     return Evaluate(Call("call_extern", (StringImm(BARRIER),), INT32))
 
 

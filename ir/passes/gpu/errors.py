@@ -1,4 +1,4 @@
-"""What GPU lowering refuses: TW0801 to TW0812, and TW0840."""
+"""What GPU lowering refuses: TW0801 to TW0812, TW0840 and TW0841."""
 
 from __future__ import annotations
 
@@ -81,3 +81,9 @@ class FragmentMisused(CudaError):
     """Registers of a tensor core in a way that only its instructions can use them."""
 
     code = "TW0840"
+
+
+class CannotCopyInBulk(CudaError):
+    """A copy that the copy engine is to do, and that is no box of a tensor, with zeros outside, as it knows them."""
+
+    code = "TW0841"

@@ -51,9 +51,9 @@ def separate(function: Function) -> Function:
         function.body, lambda node: seq(barrier, node) if isinstance(node, Stmt) and id(node) in before else None))
 
 
-def shared_places(function: Function) -> tuple[Mapping[Buffer, int], int]:
+def shared_places(function: Function, least: int = _GRANULE) -> tuple[Mapping[Buffer, int], int]:
     """Where each buffer of a kernel's shared memory begins, in bytes, and how many there are: in each other's place as far as they
-    are needed one after the other."""
+    are needed one after the other. least: what each begins at a multiple of."""
     buffers = [node.buffer for node in walk(function.body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
     lines = _lines(function.body, _shared_by_all(function))
     large = [buffer for buffer in buffers if _bytes(buffer) >= _LARGE]  # what is small may be no data: barriers in memory, say
@@ -65,7 +65,7 @@ def shared_places(function: Function) -> tuple[Mapping[Buffer, int], int]:
         for begin, end in taken:
             if place + _whole(buffer) <= begin:
                 break
-            place = max(place, end + -end % max(buffer.alignment, _GRANULE))
+            place = max(place, end + -end % max(buffer.alignment, least))
         places[buffer] = place
     return places, max((place + _whole(buffer) for buffer, place in places.items()), default=0)
 

@@ -1,5 +1,5 @@
 """Shared memory in the order in which warpgroups and the copy engine know it: panels of 128 bytes a row, whose 16-byte parts are
-exchanged by row, so that neither rows nor columns meet one bank twice.
+exchanged by row, so that neither rows nor columns meet one bank twice. Where all of a row is 64 or 32 bytes, so are a panel's rows.
 
     B: swizzled float16[64, 128]                     B: shared float16[2, 64, 64], aligned to 1024 bytes
     B[k, j] = ...                             →      B[j // 64, k, (j % 64 // 8 ^ k % 8) * 8 + j % 8] = ...
@@ -18,19 +18,28 @@ from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import BufferLoad, Call, Expr, IntImm, Range, StringImm
 from ...fragments import WARPGROUP_CALLS
-from ...ops import bitwise, const, floordiv, floormod
+from ...ops import bitwise, const, floordiv, floormod, is_const
 from ...pointers import pointed_to, pointer
 from ...stmt import Allocate, BufferStore, Evaluate, For, Function, Stmt
 from ...visit import Rewriter, rewrite, seq, walk
 from .barriers import is_barrier
 from .errors import FragmentMisused
 
-__all__ = ["PANEL_BYTES", "SCOPE", "fence_stores", "place_panels"]
+__all__ = ["PANEL_BYTES", "SCOPE", "fence_stores", "place_panels", "row_bytes"]
 
 SCOPE = "swizzled"
 PANEL_BYTES, PART_BYTES, ROWS = 128, 16, 8
 """Of a row of a panel, of what is exchanged, and after how many rows the exchange begins anew."""
+NARROW = (64, 32)
+"""Bytes of whole rows that are panels of their own."""
 FENCE = "tw_proxy_fence"
+
+
+def row_bytes(buffer: Buffer) -> int:
+    """Of a row of a panel of swizzled memory."""
+    columns = buffer.shape[-1] if buffer.shape else None
+    whole = columns.value * buffer.dtype.bytes if isinstance(columns, IntImm) else 0
+    return whole if whole in NARROW else PANEL_BYTES
 
 
 def place_panels(body: Stmt, analyzer: Analyzer) -> Stmt:
@@ -54,12 +63,13 @@ class _Placer(Rewriter):
         if buffer.scope != SCOPE:
             return self.generic(node)
         *outer, rows, columns = (*([const(1)] * (2 - buffer.ndim)), *buffer.shape)
-        own = PANEL_BYTES // buffer.dtype.bytes
+        own = row_bytes(buffer) // buffer.dtype.bytes
         if not (isinstance(rows, IntImm) and isinstance(columns, IntImm)) or rows.value % ROWS or columns.value % own or (
                 buffer.strides or buffer.ndim < 2):
             raise FragmentMisused(
                 f"cannot lower: {buffer.name}, of shape [{', '.join(map(str, buffer.shape))}], lies in swizzled memory",
-                reason=f"it consists of panels of {ROWS} rows by {own} elements of {buffer.dtype}, without a storage_align",
+                reason=f"it consists of panels of {ROWS} rows by {own} elements of {buffer.dtype}, or has rows of "
+                       f"{' or '.join(map(str, NARROW))} bytes, without a storage_align",
                 fix=f"split the loops that it is computed at by multiples of {ROWS} and {own}")
         panels = const(columns.value // own)
         shape = (*outer, panels, rows, const(own))
@@ -69,15 +79,16 @@ class _Placer(Rewriter):
     def _panel(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Where an element stands before parts are exchanged."""
         *outer, row, column = indices
-        own = PANEL_BYTES // buffer.dtype.bytes
+        own = row_bytes(buffer) // buffer.dtype.bytes
         return *outer, self.analyzer.simplify(floordiv(column, own)), row, self.analyzer.simplify(floormod(column, own))
 
     def _element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         *outer, row, column = self._panel(buffer, indices)
-        part = PART_BYTES // buffer.dtype.bytes
+        part, whole = PART_BYTES // buffer.dtype.bytes, row_bytes(buffer)
         number, place = floordiv(column, part), floormod(column, part)
         simple = self.analyzer.simplify
-        return *outer, row, bitwise("bitwise_xor", simple(number), simple(floormod(row, ROWS))) * part + simple(place)
+        turn = floormod(floordiv(row, PANEL_BYTES // whole), whole // PART_BYTES)
+        return *outer, row, bitwise("bitwise_xor", simple(number), simple(turn)) * part + simple(place)
 
     def Call(self, node: Call) -> Expr:
         pointed = pointed_to(node)
@@ -91,7 +102,14 @@ class _Placer(Rewriter):
         sides = [self.placed[target[0]] for arg in node.args if (target := pointed_to(arg)) and target[0] in self.placed]
         done = self.generic(node)
         assert isinstance(done, Call)
-        return Call(done.name, (*done.args, *(const(_panel_bytes(side)) for side in sides)), done.dtype)
+        rows = [row_bytes(side) for side in sides]
+        for side, row, turned in zip(sides, rows, node.args[1:], strict=False):
+            if row < PANEL_BYTES and not is_const(turned, 0):
+                raise FragmentMisused(f"cannot lower: {side.name}, with rows of {row} bytes, is multiplied by columns",
+                                      reason="instructions read columns of terms from rows of 128 bytes alone",
+                                      fix=f"compute {side.name} at a loop split by more, or turn it: s.matricize(..., turned=...)")
+        narrow = [] if all(row == PANEL_BYTES for row in rows) else rows
+        return Call(done.name, (*done.args, *(const(_panel_bytes(side)) for side in sides), *map(const, narrow)), done.dtype)
 
     def BufferLoad(self, node: BufferLoad) -> Expr:
         done = self.generic(node)
@@ -116,7 +134,7 @@ def _is_product(node: Call) -> bool:
 def _panel_bytes(buffer: Buffer) -> int:
     rows = buffer.shape[-2]
     assert isinstance(rows, IntImm), "panels have known sizes"
-    return rows.value * PANEL_BYTES
+    return rows.value * row_bytes(buffer)
 
 
 def fence_stores(function: Function) -> Function:

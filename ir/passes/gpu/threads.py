@@ -16,20 +16,23 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
 from ...fragments import is_warp_call
-from ...ops import cast, const, likely, logical_and, logical_not
+from ...ops import TRUE, cast, const, likely, logical_and, logical_not
 from ...pointers import WRITES, pointed_to
-from ...stmt import Allocate, BufferStore, Evaluate, For, If, LoopKind, Stmt
+from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Stmt
 from ...structural import Key, structural_key
 from ...visit import rewrite, substitute, walk
 from ..common.fresh_copy import Copier
+from .bulk_copies import ONE_THREAD
 from .errors import CrossBlock, DivergentBarrier, LocalAcrossThreads
 from .hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
 from .own_memory import OwnPart
+from .roles import ALONE
 
 __all__ = ["map_threads"]
 
@@ -60,6 +63,8 @@ class _Mapper(Copier):
         self.depth: dict[Buffer, int] = {}
         self.uses: dict[Buffer, list[tuple[bool, dict[str, tuple[tuple[int, Key], ...]]]]] = {}
         self.moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
+        self.alone = False
+        """Whether the current statement is that of one thread."""
 
     def For(self, node: For) -> Stmt:
         if node.kind is not LoopKind.THREAD:
@@ -118,6 +123,24 @@ class _Mapper(Copier):
         self.moved[buffer] = (placed, places)
         return body if scope == "global" else Allocate(placed, body)
 
+    def Attr(self, node: Attr) -> Stmt:
+        """What one thread does: the first."""
+        if node.key not in (ONE_THREAD, ALONE):
+            return super().Attr(node)
+        first = {self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype)
+                 for tag in THREAD_TAGS if self.hardware.extent(tag) > 1}
+        for inner in walk(node.body) if node.key == ONE_THREAD else ():
+            pointed = pointed_to(inner)
+            if pointed is not None and pointed[1] & WRITES:
+                self._check_first_comes_by(pointed[0], first)
+        whole, self.alone = self.alone, True
+        body = self.visit(node.body)
+        self.alone = whole
+        if node.key == ALONE:
+            return body
+        condition = reduce(logical_and, [var.equal(0) for var in first], TRUE)
+        return If(condition, body)
+
     def BufferLoad(self, node: BufferLoad) -> Expr:
         self._note(node, stored=False)
         return super().BufferLoad(node)
@@ -130,7 +153,7 @@ class _Mapper(Copier):
     def Evaluate(self, node: Evaluate) -> Stmt:
         """A call that writes memory which others see. All lanes of a warp make one that is theirs together."""
         done: Stmt = self.generic(node)
-        for inner in walk(node):
+        for inner in walk(node) if not self.alone else ():
             pointed = pointed_to(inner)
             if pointed is not None and pointed[1] & WRITES and pointed[0].scope != "local":
                 assert isinstance(inner, Call) and isinstance(inner.args[0], BufferLoad)

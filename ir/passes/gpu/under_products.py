@@ -9,8 +9,7 @@ It stands behind the barriers: where none was needed between copies and products
 
 from __future__ import annotations
 
-from ...copies import ASYNCHRONOUS, is_commit
-from ...expr import Call, StringImm
+from ...copies import ASYNCHRONOUS, BULK_BOX, BULK_EXPECT, called, is_commit
 from ...fragments import WARPGROUP_CALLS
 from ...stmt import Attr, Evaluate, Function, Seq, Stmt
 from ...visit import rewrite, walk
@@ -29,11 +28,11 @@ def begin_products_first(function: Function) -> Function:
 
 def _reordered(sequence: Seq) -> Seq | None:
     parts = list(sequence.body)
-    ends = [at for at, part in enumerate(parts) if _called(part) == "tw_wgmma_wait"]
+    ends = [at for at, part in enumerate(parts) if called(part) == "tw_wgmma_wait"]
     if len(ends) != 1:
         return None
     end = begin = ends[0]
-    while begin and _called(parts[begin - 1]).startswith(WARPGROUP_CALLS):
+    while begin and called(parts[begin - 1]).startswith(WARPGROUP_CALLS):
         begin -= 1
     first = begin
     while first and (is_commit(parts[first - 1]) or _is_copy(parts[first - 1])):
@@ -43,14 +42,9 @@ def _reordered(sequence: Seq) -> Seq | None:
     return Seq((*parts[:first], *parts[begin:end], *parts[first:begin], *parts[end:]))
 
 
-def _called(part: Stmt) -> str:
-    """The device function that a statement calls; empty for others."""
-    call = part.value if isinstance(part, Evaluate) else None
-    name = call.args[0] if isinstance(call, Call) and call.name == "call_extern" else None
-    return name.value if isinstance(name, StringImm) else ""
-
-
 def _is_copy(part: Stmt) -> bool:
     """Whether a statement begins asynchronous copies, under conditions or not, and does nothing else that others see."""
-    return any(isinstance(node, Attr) and node.key == ASYNCHRONOUS for node in walk(part)) and not any(
-        isinstance(node, Evaluate) for node in walk(part))
+    calls = [called(node) for node in walk(part) if isinstance(node, Evaluate)]
+    if calls:
+        return all(name == BULK_EXPECT or name.startswith(BULK_BOX) for name in calls)
+    return any(isinstance(node, Attr) and node.key == ASYNCHRONOUS for node in walk(part))

@@ -8,6 +8,7 @@ from typing import Any
 
 import drawn
 import gpu_choices
+import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
@@ -110,15 +111,62 @@ def test_machine_code_has_the_instructions_and_nothing_else_that_costs(dtype: st
     assert kernel.kernels[0].dynamic_shared_bytes <= GPUS[arch].block_shared
 
 
+@pytest.mark.parametrize("columns", [1024, 1004])
 @pytest.mark.parametrize("dtype", drawn.part(list(SUMS), 1))
-def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: str) -> None:
-    output = product(1024, 1024, 1024, dtype, (False, dtype == "int8"))
+def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: str, columns: int) -> None:
+    """Whole rows of 16 bytes come by the copy engine, which one thread asks; others are copied by threads, 16 bytes at once where
+    these lie so in memory."""
+    output = product(1024, columns, 1024, dtype, (False, dtype == "int8"))
+    boxes = columns == 1024 or dtype == "int8"
     s = tw.autoschedule.schedule([output], "cuda -arch=sm_90a")
-    assert s.plan[0].description.startswith("warpgroups")
+    assert s.plan[0].description.startswith("warpgroups") and (" of boxes" in s.plan[0].description) == boxes
     kernel = tw.build(s, [*gpu_choices.inputs_of(output), output], target="cuda -arch=sm_90a")
     launch, code = kernel.kernels[0], kernel.source("sass")
-    assert launch.instructions["IGMMA" if dtype == "int8" else "HGMMA"] >= 4 and launch.instructions["LDGSTS.128"] >= 4
-    assert not re.search(r"\b(LDL|STL|LDG|LDSM|F2F|HADD|I2F|F2I)\b", code) and launch.spilled_bytes == 0
+    assert launch.instructions["IGMMA" if dtype == "int8" else "HGMMA"] >= 4
+    copies = {name for name in launch.instructions if name.startswith(("LDGSTS", "UTMALDG", "LDG", "STS"))}
+    assert not copies and "UTMALDG" in code if boxes else "LDGSTS.128" in copies, "other warps ask for boxes"
+    assert not re.search(r"\b(LDL|STL|LDSM|F2F|HADD|I2F|F2I)\b", code) and launch.spilled_bytes == 0
+
+
+@pytest.mark.parametrize(("rows", "columns", "terms", "dtype", "turned", "batch"), drawn.part([
+    (100, 200, 136, "float16", (False, False), 0), (65, 72, 264, "bfloat16", (False, True), 2),
+    (136, 33, 136, "float16", (True, True), 0),
+    (72, 88, 100, "float16", (True, False), 3), (33, 31, 272, "int8", (False, True), 0)], 2))
+def test_products_of_boxes_are_exact(
+        rows: int, columns: int, terms: int, dtype: str, turned: tuple[bool, bool], batch: int) -> None:
+    """Of odd sizes along all but the rows in memory, in each of several ways."""
+    output = product(rows, columns, terms, dtype, turned, batch)
+    rng = np.random.default_rng(rows)
+    kernel, tensors = in_boxes(output, rng)
+    a, b = (rng.integers(-4, 5, [int(extent) for extent in each.shape]).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+            for each in tensors[:2])
+    found = np.empty([int(extent) for extent in output.shape], SUMS[dtype])
+    kernel(a, b, found)
+    left, right = (each.astype("float64").swapaxes(-1, -2) if turn else each.astype("float64")
+                   for each, turn in zip((a, b), turned, strict=True))
+    np.testing.assert_array_equal(found, left @ right)
+
+
+@pytest.mark.parametrize("refused", [product(40, 1, 264, turned=(False, True)), product(40, 100, 264), product(40, 64, 64)])
+def test_what_is_no_box_is_copied_by_threads(refused: Any) -> None:
+    """A single column; rows of 200 bytes; a sum of one part."""
+    seen: list[str] = []
+
+    def choose(_: Any, ways: Sequence[Candidate]) -> int:
+        seen.extend(way.description for way in ways)
+        return 0
+
+    schedule([refused], "cuda -emulate -arch=sm_90a", chooser=choose)
+    assert any(each.startswith("warpgroups") for each in seen) and not any(" of boxes" in each for each in seen)
+
+
+def in_boxes(output: Any, rng: np.random.Generator) -> tuple[Any, list[Any]]:
+    def choose(_: Any, ways: Sequence[Candidate]) -> int:
+        return int(rng.choice([at for at, way in enumerate(ways) if " of boxes" in way.description]))
+
+    s = schedule([output], "cuda -emulate -arch=sm_90a", chooser=choose)
+    tensors = [*sorted(gpu_choices.inputs_of(output), key=lambda each: each.name), output]
+    return tw.build(s, tensors, target="cuda -emulate -arch=sm_90a"), tensors
 
 
 @pytest.mark.parametrize("turned", [(False, False), (True, True)])

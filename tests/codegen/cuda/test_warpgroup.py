@@ -20,6 +20,8 @@ CASES: dict[str, dict[str, Any]] = {
     "columns of A, two groups": {"m": 131, "n": 24, "k": 8, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2},
     "bfloat16 by columns": {"m": 33, "n": 129, "k": 17, "layouts": ("km", "kn"), "tile": (64, 128, 64), "dtype": "bfloat16"},
     "bytes": {"m": 65, "n": 31, "k": 130, "layouts": ("mk", "nk"), "tile": (64, 32, 128), "dtype": "int8"},
+    "rows of 64 bytes": {"m": 65, "n": 24, "k": 72, "layouts": ("mk", "nk"), "tile": (64, 24, 32)},
+    "rows of 32 bytes": {"m": 64, "n": 16, "k": 80, "layouts": ("mk", "nk"), "tile": (64, 16, 16), "stages": 2},
     "without a pipeline": {"m": 1, "n": 1, "k": 1, "layouts": ("mk", "nk"), "tile": (64, 8, 128), "stages": 1},
 }
 
@@ -110,6 +112,9 @@ def test_what_the_instruction_does_not_have_is_refused(arguments: tuple[Any, ...
 
 
 def test_swizzled_memory_of_half_panels_is_refused() -> None:
-    program = wgmma_matmul(64, 64, 32, ("mk", "kn"), (64, 64, 32))
-    with pytest.raises(CudaError, match=r"(?s)TW0840.*A.matrix, of shape \[64, 32\].*8 rows by 64 elements"):
+    program = wgmma_matmul(64, 64, 48, ("mk", "kn"), (64, 64, 48))
+    with pytest.raises(CudaError, match=r"(?s)TW0840.*A.matrix, of shape \[64, 48\].*8 rows by 64 elements"):
         tw.build(program.schedule, program.args, target=TARGET)
+    columns = wgmma_matmul(64, 32, 64, ("mk", "kn"), (64, 32, 64))
+    with pytest.raises(CudaError, match=r"(?s)TW0840.*B.matrix, with rows of 64 bytes, is multiplied by columns"):
+        tw.build(columns.schedule, columns.args, target=TARGET)

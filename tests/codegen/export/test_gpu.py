@@ -275,3 +275,47 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         library.export_python(tmp_path)
     with pytest.raises(tw.ExportError, match="TW0740: cannot export main"):
         tw.build(program, target="cuda -emulate").export(tmp_path / "libx.so")
+
+
+def test_maps_of_boxes_are_encoded_by_the_driver(tmp_path: Path) -> None:
+    """The kernel's first parameters, from the shapes and addresses of the call."""
+    n = te.size_var("n")
+    A = te.placeholder((n, 72), "float16", name="A")
+    C = te.compute((n, 72), lambda i, j: A[i, j] + 1, name="C")
+    s = te.create_schedule(C.op)
+    tile = s.cache_read(A, "shared", [C])
+    rows, i = s[C].split(C.op.axis[0], factor=16)
+    columns, j = s[C].split(C.op.axis[1], factor=24)
+    s[C].reorder(rows, columns, i, j)
+    s[C].bind(rows, te.thread_axis("blockIdx.x"))
+    s[C].bind(i, te.thread_axis("threadIdx.x"))
+    s[tile].compute_at(s[C], columns)
+    s[tile].pipeline(2, by="tma")
+    tw.build(s, [A, C], target="cuda -arch=sm_90a", name="boxes").export(tmp_path / "libboxes.so")
+    (tmp_path / "driver").mkdir()
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "driver/libcuda.so.1", FAKE], check=True)
+    compile_program(tmp_path, """
+#include "boxes.h"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+    static char bytes[4096 + 64];
+    char *memory = bytes + (-(size_t)bytes & 63);
+    int64_t n = 5;
+    printf("%s\\n", boxes_error(boxes(NULL, n, (void *)memory, (void *)(memory + 1024))));
+    return boxes(NULL, 0, (void *)memory, (void *)memory);
+}
+""", ["libboxes.so"])
+    log = tmp_path / "log"
+    environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path / "driver"), "FAKE_CUDA_LOG": str(log),
+                                "FAKE_CUDA": "capability=90", "FAKE_CUDA_ARGUMENTS": "boxes_kernel0=p,"}
+    done = run([tmp_path / "program_cc"], env=environment)
+    assert done.returncode == 0 and done.stdout.strip() == "success", done.stdout + done.stderr
+    lines = [line for line in log.read_text().splitlines() if line.startswith(("cuTensorMap", "launch"))]
+    assert lines[:2] == ["cuTensorMapEncodeTiled extents 72 5 stride 144", "cuTensorMapEncodeTiled box 24 16 kind+swizzle 60"]
+    assert lines[2].endswith("stream 0 72"), "the map is what the kernel gets first"
+    assert len(lines) == 3, "no rows: nothing is encoded, and nothing launched"
+    launch = json.loads((tmp_path / "boxes.json").read_text())["gpu_functions"][0]["launches"][0][0]
+    assert launch["args"][0] == {
+        "argument": 0, "dtype": "float16", "shape": ["n", 72], "strides": [144, 2], "box": [16, 24], "swizzle": 0}
