@@ -51,8 +51,9 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
         from .gpu.rules import RULES, rule_for, rule_in_order, share_scan
 
         order = [stage.op for stage in s.stages]
+        inner = {op for each in order for op in each.steps(order)}
         for op in order:
-            if op.is_stepwise:
+            if op.is_stepwise and (op.num_outputs > 1 or op in inner):  # the others are pieces
                 share_scan(s, op, op.steps(order))
     else:
         from .cpu.rules import RULES, fusion_on, rule_for, rule_in_order

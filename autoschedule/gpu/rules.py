@@ -5,43 +5,38 @@
     sums        other reductions: threads share a sum where there are few sums
     windows     what is read around each result: tiles in shared memory
     injective   all else: 16 bytes a thread, tiles in shared memory for what is read across
+    scans       rows of whole blocks in shared memory; else one kernel whose threads share each step
 
-A scan is one kernel: threads share the elements of each step, those of many blocks where no step mixes columns, else of one. Where
-sums are to keep their order, a thread computes each from its first term to its last.
+Where sums are to keep their order, a thread computes each from its first term to its last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from math import ceil, prod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...te.axis import thread_axis
 from ...te.operation import Operation
-from ...te.shape import constant_extent
-from ..operations import is_plain, loads_of
-from ..pieces import ROWS
+from ..pieces import ROWS, SCAN
 from ..scripts import on_gpu
 from .elements import element_a_thread, injective
 from .products import product
 from .rows import rows
+from .scans import scan, share_scan
 from .sums import sums
-from .threads import THREADS, WARP
 from .windows import windows
 
 if TYPE_CHECKING:
-    from ...schedule import Schedule
     from ..groups import Group
 
 __all__ = ["BY_FORM", "RULES", "rule_for", "rule_in_order", "share_scan"]
 
-RULES: dict[str, Callable[[Group], None]] = {ROWS: rows}
+RULES: dict[str, Callable[[Group], None]] = {ROWS: rows, SCAN: scan}
 """tag -> rule. Operations of no tag that is here have a rule by their form."""
 
 
 def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
-    if not anchor.values:
+    if not anchor.values and tag not in RULES:
         return on_gpu
     return RULES.get(tag, elementwise if anchor.reduction is None else reduction)
 
@@ -63,6 +58,7 @@ def reduction_in_order(group: Group) -> None:
         element_a_thread(group)
 
 
+<<<<<<< HEAD
 def elementwise(group: Group) -> None:
     """The rule of operations without a reduction."""
     if not windows(group):
@@ -105,4 +101,10 @@ BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
     (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"),
     (windows, "what is read around each result"), (sums, "any reduction"), (injective, "operations without a reduction"),
     (element_a_thread, "sums in their order, sizes that the call decides"), (on_gpu, "hybrid scripts"), (share_scan, "scans"))
+=======
+BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
+    (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"), (sums, "any reduction"),
+    (injective, "operations without a reduction"), (element_a_thread, "sums in their order, sizes that the call decides"),
+    (on_gpu, "hybrid scripts"), (scan, "scans"))
+>>>>>>> 9aba413 (On GPUs a scan along rows keeps the rows of a block whole in shared memory: cumsum of 64 rows of 256 moves each byte once, where two kernels moved four times as many)
 """All rules, and what they are for."""

@@ -24,6 +24,7 @@ from ..estimate import Estimate
 from ..operations import contiguous, elements, fixed_extent, loads_of
 from ..plan import Candidate
 from .elements import element_a_thread
+from .register_tiles import register_tiles
 from .row_blocks import Row, RowBlock, block_time, bytes_at_once, described, row_blocks, shared_rows, terms_beside
 from .threads import LAUNCH, THREADS, VECTOR, WARP
 
@@ -46,7 +47,7 @@ def sums(group: Group) -> None:
     candidates = [Candidate("an element a thread", partial(element_a_thread, group), _alone(group.anchor, gpu, row))]
     if extent and results and not group.parts:
         candidates += shared_rows(gpu, row, partial(_together, group)) + _among_blocks(group, gpu, row)
-    group.choose("sums", candidates)
+    group.choose("sums", register_tiles(group, gpu) or candidates)
 
 
 def _row(group: Group, extent: int, results: int) -> Row:

@@ -32,7 +32,8 @@ def rolled_loops(body: Stmt) -> frozenset[For]:
         if isinstance(node, LetStmt) and _by_data(node.value, loaded):
             loaded.add(node.var)
     in_memory = {buffer for buffer, index in _accesses(body) if buffer in own and _by_data(index, loaded)}
-    return frozenset(loop for loop in walk(body) if isinstance(loop, For) and _is_rolled(loop, own, in_memory))
+    loops = [node for node in walk(body) if isinstance(node, For)] if in_memory else []
+    return frozenset(loop for loop in loops if _is_rolled(loop, own, in_memory))
 
 
 def _is_rolled(loop: For, own: set[Buffer], in_memory: set[Buffer]) -> bool:

@@ -23,11 +23,11 @@ from ..accesses import written_buffers
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..cached import cached_property
-from ..expr import BufferLoad, Expr, IntImm, ProducerLoad, Range, Var
+from ..expr import BufferLoad, Call, Expr, IntImm, ProducerLoad, Range, Var
 from ..ops import cast
 from ..pointers import pointed_to
-from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt, While
-from ..visit import children, free_vars, post_order, substitute
+from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
+from ..visit import children, free_vars, post_order, substitute, walk
 from .count import ONE, ZERO, Count, Number
 from .footprint import Access, Array, touched, width_of
 from .operations import Kind, Operations, operations_of
@@ -191,6 +191,9 @@ def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None, b
     stack: list[tuple[Stmt, tuple[Work, ...], int, Mapping[Var, Expr]]] = [(known.body, (whole,), 0, {})]
     while stack:
         stmt, around, guards, bindings = stack.pop()
+        if isinstance(stmt, If) and stmt.else_body is not None and _is_of_threads(stmt):
+            stack.append((stmt.else_body, around, guards, bindings))
+            continue
         if isinstance(stmt, For):
             work = Work(stmt, known.trips(stmt), around[-1].iterations)
             around[-1].body.append(work)
@@ -204,6 +207,12 @@ def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None, b
         inside = guards + isinstance(stmt, (If, While))
         stack.extend((child, around, inside, bindings) for child in reversed(children(stmt)) if isinstance(child, Stmt))
     return whole
+
+
+def _is_of_threads(choice: If) -> bool:
+    """Whether a target is asked for what has threads of its own, which only it runs: the work is that of the others."""
+    fact = isinstance(choice.condition, Call) and choice.condition.name == "target_has"
+    return fact and any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(choice.then_body))
 
 
 def executions(work: Work, unknown: int) -> Iterator[tuple[Work, int]]:

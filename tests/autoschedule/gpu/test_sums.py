@@ -62,3 +62,27 @@ def test_a_softmax_is_one_kernel_whose_neighbouring_threads_read_neighbours() ->
 def test_short_sums_over_windows_of_which_none_is_read_twice_have_a_thread_each() -> None:
     s = tw.autoschedule.schedule([topi.nn.avg_pool2d(te.placeholder((2, 32, 28, 28), name="data"), 2, 2, 0)], "cuda -arch=sm_80")
     assert s.plan[0].description == "an element a thread"
+
+
+@pytest.mark.parametrize(("keys", "kind"), [(100, "float32"), (64, "float16")])
+def test_sums_of_many_lengths_have_tiles_in_registers(keys: int, kind: str) -> None:
+    q, k, v = (te.placeholder((2, keys, 32), kind, name=name) for name in "qkv")
+    output = topi.nn.attention(q, k, v, causal=True)
+    s = tw.autoschedule.schedule([output], target="cuda -arch=sm_80")
+    value = next(decision for decision in s.plan if decision.anchor == "attention.value")
+    assert value.description.startswith("4 x 4 a thread")
+    assert gpu_choices.differs(output, np.random.default_rng(4), bits=False, tolerance=1e-5 if kind == "float32" else 2e-3) == ""
+    row = te.placeholder((5,), "int32", name="row")
+    assert gpu_choices.differs(_triangle(row), np.random.default_rng(5), exact=False) == ""
+
+
+def _triangle(scales: Any) -> Any:
+    """Sums over as many terms as a row has before it, of integers: every order gives the same bits."""
+    weight = te.compute((5, 40, 8), lambda b, j, i: scales[b] + j * 3 - i, name="weight")
+    right = te.compute((40, 12), lambda j, e: scales[j % 5] * e + j, name="right")
+
+    def element(b: Any, i: Any, e: Any) -> Any:
+        j = te.reduce_axis((0, b * 8 + 3), name="j")
+        return te.sum(weight[b, j, i] * right[j, e], axis=j)
+
+    return te.compute((5, 8, 12), element, name="triangle")

@@ -1,0 +1,100 @@
+"""Sums of products whose terms other loops count, as those of causal attention: tiles in the registers of a thread.
+
+    value[b, i, e] = sum over j < 64 * b + 64 of weight[b, j, i] * v[j, e]
+
+    for blockIdx.x: b, tiles of i and e       for threadIdx.y, threadIdx.x: 4 x 4 of them
+      for j:                                  # as many as this block has
+        w[4], r[4] = weight[b, j, 4 of i], v[j, 4 of e]         # 16 bytes each; neighbours read the same, from the first cache
+        sums[4, 4] += w * r
+
+How long the sum is differs from block to block, so nothing is kept in shared memory. Terms are taken up in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...codegen.gpus import Gpu
+from ...ir.expr import IntImm, IterVar, ProducerLoad
+from ...te.axis import thread_axis
+from ...te.operation import Operation
+from ...te.tensor import tensor_of
+from ..estimate import Estimate
+from ..operations import axes_in, contiguous, depends_on, fixed_extent, loads_of
+from ..plan import Candidate
+from .threads import LAUNCH, lanes_of
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["register_tiles"]
+
+OWN = 4
+"""Rows and columns of a thread."""
+THREADS = 16
+"""Of a block, along either, at most."""
+LOADS = 2
+"""How many times as long its loads take as its multiply-adds."""
+
+
+def register_tiles(group: Group, gpu: Gpu) -> list[Candidate]:
+    """The way to compute such a sum; none where it has another form."""
+    op, output = group.s[group.anchor].op, group.output
+    if len(op.axis) < 2 or op.num_outputs > 1 or len(op.axis) != len(output.axis) or not any(map(depends_on, op.reduce_axis)):
+        return []
+    rows, columns = op.axis[-2:]
+    loads = loads_of(op)
+    sides = [[load for load in loads if one in contiguous(load) and not _reads(load, other)]
+             for one, other in ((rows, columns), (columns, rows))]
+    whole = not any(fixed_extent(axis) % OWN or not fixed_extent(axis) for axis in (rows, columns))
+    if not all(sides) or len(sides[0]) + len(sides[1]) < len(loads) or not whole or lanes_of(op.output(0).dtype) < OWN:
+        return []
+    return [Candidate(f"{OWN} x {OWN} a thread, from memory, since sums are of many lengths", partial(_apply, group),
+                      _time(op, loads, gpu))]
+
+
+def _reads(load: ProducerLoad, axis: IterVar) -> bool:
+    return any(axis in axes_in(index) for index in load.indices)
+
+
+def _time(op: Operation, loads: Sequence[ProducerLoad], gpu: Gpu) -> Estimate:
+    """As if all sums were as long as the longest."""
+    extents = [max((_places(load, axis) for load in loads), default=1) for axis in op.reduce_axis]
+    cycles = LOADS * prod(map(fixed_extent, op.axis)) * prod(extents) / (gpu.processors * gpu.fma)
+    return Estimate((("loads", cycles / (gpu.clock * 1e9)), ("launch", LAUNCH)))
+
+
+def _places(load: ProducerLoad, axis: IterVar) -> int:
+    """How many places what is read has along an axis."""
+    return max((extent.value for index, extent in zip(load.indices, load.producer.shape, strict=True)
+                if index is axis and isinstance(extent, IntImm)), default=1)
+
+
+def _apply(group: Group) -> None:
+    s, anchor, output = group.s, group.anchor, group.output
+    summed = s.cache_write(list(anchor.outputs), "local")[0].op if anchor is output else anchor
+    stage, sums = s[output], s[summed]
+    *outer, row, column = stage.op.axis
+    rows, row = stage.split(row, factor=OWN)
+    columns, column = stage.split(column, factor=OWN)
+    some, down = stage.split(rows, factor=min(THREADS, fixed_extent(rows) or THREADS))
+    others, across = stage.split(columns, factor=min(THREADS, fixed_extent(columns) or THREADS))
+    stage.reorder(*outer, some, others, down, across, row, column)
+    stage.bind(stage.fuse(*outer, some, others), thread_axis("blockIdx.x"))
+    stage.bind(down, thread_axis("threadIdx.y"))
+    stage.bind(across, thread_axis("threadIdx.x"))
+    stage.unroll(row)
+    stage.vectorize(column)
+    sums.set_scope("local")
+    sums.compute_at(stage, across)
+    copies = [s[s.cache_read(tensor, "local", [sums.op])] for tensor in dict.fromkeys(map(tensor_of, loads_of(sums.op)))]
+    *rest, row, column = sums.op.axis
+    sums.reorder(*rest, *sums.op.reduce_axis, row, column)
+    sums.unroll(row)
+    sums.unroll(column)
+    for copy in copies:
+        copy.compute_at(sums, sums.op.reduce_axis[-1])
+        copy.vectorize(copy.op.axis[-1])
