@@ -58,53 +58,14 @@ def reduction_in_order(group: Group) -> None:
         element_a_thread(group)
 
 
-<<<<<<< HEAD
 def elementwise(group: Group) -> None:
     """The rule of operations without a reduction."""
     if not windows(group):
         injective(group)
 
 
-def share_scan(s: Schedule, scan: Operation, between: Iterable[Operation]) -> None:
-    """Schedules a scan: blocks of columns where no step mixes them, else one block. between: what is computed step by step on the
-    way to its updates."""
-    steps = dict.fromkeys(tensor.op for tensor in scan.input_tensors)
-    inner = [op for op in between if op not in steps]
-    for op in filter(is_plain, inner):
-        s[op].compute_inline()
-    blocks, threads = _columns(scan, [s[op].op for op in steps], apart=all(map(is_plain, inner)))
-    block, thread = thread_axis((0, blocks), "blockIdx.x"), thread_axis((0, threads), "threadIdx.x")
-    s[scan].env_threads([block, thread])
-    for op in steps:
-        stage = s[op]
-        if len(op.axis) > 1:
-            outer, inner = stage.split(stage.fuse(*op.axis[1:]), factor=threads)
-            stage.bind(inner, thread)
-            if blocks > 1:
-                stage.bind(outer, block)
-
-
-def _columns(scan: Operation, steps: Sequence[Operation], apart: bool) -> tuple[int, int]:
-    """How many blocks of how many threads share the elements of a step. apart: whether nothing but the steps is computed in one;
-    blocks may share these if each column of theirs reads its own states alone."""
-    extents = [[constant_extent(axis) for axis in op.axis[1:]] for op in steps]
-    if any(None in each for each in extents):
-        return 1, THREADS
-    sizes = [prod(extent for extent in each if extent is not None) for each in extents]
-    own = all(load.indices[1:] == op.axis[1:] for op in steps for load in loads_of(op) if load.producer in scan.own_placeholders)
-    if not (apart and own) or len(set(sizes)) > 1 or max(sizes) <= WARP:
-        return 1, max(min(max(sizes), THREADS), 1)
-    return ceil(max(sizes) / WARP), WARP  # few a block, since each takes as long as there are steps
-
-
 BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
     (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"),
     (windows, "what is read around each result"), (sums, "any reduction"), (injective, "operations without a reduction"),
-    (element_a_thread, "sums in their order, sizes that the call decides"), (on_gpu, "hybrid scripts"), (share_scan, "scans"))
-=======
-BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
-    (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"), (sums, "any reduction"),
-    (injective, "operations without a reduction"), (element_a_thread, "sums in their order, sizes that the call decides"),
-    (on_gpu, "hybrid scripts"), (scan, "scans"))
->>>>>>> 9aba413 (On GPUs a scan along rows keeps the rows of a block whole in shared memory: cumsum of 64 rows of 256 moves each byte once, where two kernels moved four times as many)
+    (element_a_thread, "sums in their order, sizes that the call decides"), (on_gpu, "hybrid scripts"), (scan, "scans"))
 """All rules, and what they are for."""
