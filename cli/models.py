@@ -112,13 +112,12 @@ def read_model(path: str) -> Graph:
     from ..graph.errors import UnsupportedModel
 
     suffix = Path(path).suffix
-    if suffix == ".onnx":
-        g = from_onnx(path)
+    if suffix in (".onnx", ".pt2"):
+        reads = from_onnx if suffix == ".onnx" else from_torch
+        g = reads(path)
         if isinstance(g, OpenGraph):
             raise UnsupportedModel(f"{path!r} is no graph before it is called", called=user_source(),
                                    reason=f"shapes depend on the values of its inputs {', '.join(g.late)}",
-                                   fix="tw.graph.from_onnx(path).closed(*arrays).transform()")
+                                   fix=f"tw.graph.{reads.__name__}(path).closed(*arrays).transform()")
         return g
-    if suffix == ".pt2":
-        return from_torch(path)
     return load(path) if suffix == ".safetensors" else parse(Path(path).read_text())

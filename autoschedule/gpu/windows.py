@@ -126,7 +126,7 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
     """None where indices are more than sums of axes, or differ in more than constants, or nothing is read twice."""
     axes = {*op.axis, *op.reduce_axis}
     forms: list[Mapping[IterVar, int]] = []
-    spread: list[int] = []
+    offsets: list[tuple[int, ...]] = []
     for indices in zip(*(load.indices for load in loads), strict=True):
         made = [linear(index) for index in indices]
         parts = [{part: factor for part, factor in terms(form) if isinstance(part, IterVar)} for form in made]
@@ -134,13 +134,14 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
         if not plain or any(part != parts[0] for part in parts):
             return None
         forms.append(parts[0])
-        spread.append(max(form.const for form in made) - min(form.const for form in made))
-    window = Window(tensor, len(loads), tuple(forms), tuple(spread))
+        offsets.append(tuple(form.const for form in made))
+    places = len(set(zip(*offsets, strict=True)))  # branches that read the same place read it once
+    window = Window(tensor, places, tuple(forms), tuple(max(consts) - min(consts) for consts in offsets))
     if not forms or op.axis[-1] not in forms[-1] or any(op.axis[-1] in form for form in forms[:-1]):
         return None
     whole = {axis: min(fixed_extent(axis), WARP) for axis in op.axis[-2:]} | dict.fromkeys(op.axis[:-2], 1)
     used = {axis for form in forms for axis in form}
-    reads = len(loads) * prod(whole.get(axis, fixed_extent(axis)) for axis in used)
+    reads = places * prod(whole.get(axis, fixed_extent(axis)) for axis in used)
     return window if reads >= REUSED * window.elements(whole) else None
 
 

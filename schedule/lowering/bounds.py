@@ -10,6 +10,7 @@ pass up.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from typing import TypeAlias
 
 from ...ir.accesses import reads_memory
 from ...ir.analysis.regions import Span, SpanEvaluator, union
@@ -193,39 +194,50 @@ def _read_by(
                 reads.setdefault(axis, []).append(index)
     result: list[tuple[IterVar, Span | None, bool]] = []
     for axis, indices in reads.items():
-        span: Span | None = None
-        wraps = False
-        nodes = list(post_order(*indices))
-        parted = not computation.stage.is_tensorized and any(isinstance(node, (FloorDiv, FloorMod)) for node in nodes)
-        every, spans, known = _taken(reader, relaxed, bounds.analyzer, True) if parted else boxes
-        if not any(node in spans and spans[node] is None for node in nodes if isinstance(node, IterVar)):
-            extent = axis.dom.extent if axis.dom is not None else None
-            if extent is not None and any(
-                    isinstance(node, _BROUGHT_IN) or node in reader.circular for node in nodes):
-                within = SpanEvaluator(known, _while_reading(reader, spans, extent, bounds.analyzer))
-                positions = within.positions(indices, extent, _remainders(reader)) if turns else None
-                if positions is not None:
-                    wraps = True
-                    reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))
-                    indices = positions
-                span = within.hull([of_fused(reader, index, every, bounds.analyzer) for index in indices], extent)
-            else:
-                evaluate = SpanEvaluator(known, bounds.analyzer)
-                parts = [evaluate(of_fused(reader, index, every, bounds.analyzer)) for index in indices]
-                spans_read = [part for part in parts if part is not None]
-                span = union(spans_read, bounds.analyzer) if len(spans_read) == len(parts) else None
-        result.append((axis, None if span is None else relaxed_over(span, relaxed, bounds.analyzer), wraps))
+        span, positions = _part_read(reader, boxes, axis, indices, bounds.analyzer, turns)
+        if not computation.stage.is_tensorized and any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(*indices)):
+            narrow = _part_read(reader, _taken(reader, relaxed, bounds.analyzer, True), axis, indices, bounds.analyzer, turns)
+            span, positions = narrow if _is_narrower(narrow[0], span) else (span, positions)
+        if positions is not None:
+            reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))
+        result.append((axis, None if span is None else relaxed_over(span, relaxed, bounds.analyzer), positions is not None))
     return result
 
 
-def _taken(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, parted: bool) -> tuple[
-        dict[IterVar, Span | None], dict[IterVar, Span | None], dict[Var, Span | None]]:
-    """What a reader's axes take over these loops, what its root axes do, and all that is known of both. parted: whether they are
-    read in quotients and remainders: 6 of 32 at a time, [6 i, 6 i + 6), cross no multiple of 32, since a guard ends the last.
-    What an intrinsic computes stays a box: it does all of its work."""
-    every = axis_spans(reader, {loop.axis for loop in relaxed}, analyzer, parted)
+_Taken: TypeAlias = tuple[dict[IterVar, Span | None], dict[IterVar, Span | None], dict[Var, Span | None]]
+
+
+def _taken(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, guarded: bool) -> _Taken:
+    """What a reader's axes take over these loops, what its root axes do, and all that is known of both. guarded: without the
+    iterations that guards of splits leave out, which tells more of quotients and remainders: 6 of 32 at a time, [6 i, 6 i + 6),
+    cross no multiple of 32. What an intrinsic computes stays a box: it does all of its work."""
+    every = axis_spans(reader, {loop.axis for loop in relaxed}, analyzer, guarded)
     spans = root_spans(reader, every, analyzer)
     return every, spans, {axis: span for axis, span in (every | spans).items() if span is not None}
+
+
+def _part_read(
+    reader: StageBounds, taken: _Taken, axis: IterVar, indices: Sequence[Expr], analyzer: Analyzer, turns: bool,
+) -> tuple[Span | None, list[Expr] | None]:
+    """What indices take of a dimension, None where that is not known, and their positions where the dimension `turns` and they have
+    such."""
+    every, spans, known = taken
+    nodes = list(post_order(*indices))
+    if any(node in spans and spans[node] is None for node in nodes if isinstance(node, IterVar)):
+        return None, None
+    extent = axis.dom.extent if axis.dom is not None else None
+    if extent is not None and any(isinstance(node, _BROUGHT_IN) or node in reader.circular for node in nodes):
+        within = SpanEvaluator(known, _while_reading(reader, spans, extent, analyzer))
+        positions = within.positions(indices, extent, _remainders(reader)) if turns else None
+        return within.hull([of_fused(reader, index, every, analyzer) for index in positions or indices], extent), positions
+    evaluate = SpanEvaluator(known, analyzer)
+    parts = [evaluate(of_fused(reader, index, every, analyzer)) for index in indices]
+    spans_read = [part for part in parts if part is not None]
+    return union(spans_read, analyzer) if len(spans_read) == len(parts) else None, None
+
+
+def _is_narrower(span: Span | None, other: Span | None) -> bool:
+    return span is not None and span.width is not None and (other is None or other.width is None or span.width < other.width)
 
 
 _BROUGHT_IN = (Min, Max, Select, IfThenElse, FloorMod)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod, sqrt
 from typing import Any
 
 import drawn
@@ -16,6 +17,7 @@ from tilewright.codegen.cuda.emulate.call import SEED_VARIABLE
 from tilewright.codegen.gpus import architecture_of
 from tilewright.codegen.target import Target
 from tilewright.runtime.array import numpy_dtype
+from tilewright.te.shape import constant_extent
 
 __all__ = ["differs", "text_of"]
 
@@ -23,17 +25,26 @@ ORDERS = (0, 1, 2)
 """Of blocks and of threads, in which the emulator runs a kernel."""
 
 
-def inputs_of(output: Any) -> list[Any]:
-    """The placeholders that a tensor is computed from."""
+def computed_of(output: Any) -> list[Any]:
+    """A tensor and all that it is computed from."""
     found: dict[Any, None] = {}
     stack = [output]
     while stack:
         tensor = stack.pop()
-        sources = tensor.op.input_tensors
-        if not sources:
-            found[tensor] = None
-        stack.extend(sources)
+        found[tensor] = None
+        stack.extend(tensor.op.input_tensors)
     return list(found)
+
+
+def inputs_of(output: Any) -> list[Any]:
+    """The placeholders that a tensor is computed from."""
+    return [tensor for tensor in computed_of(output) if not tensor.op.input_tensors]
+
+
+def _size_of_sums(output: Any) -> float:
+    """How large sums of standard normal values are, of as many as the longest here has: a total near zero keeps their roundings."""
+    terms = [prod(constant_extent(axis) or 1 for axis in getattr(tensor.op, "reduce_axis", ())) for tensor in computed_of(output)]
+    return sqrt(max(terms, default=1))
 
 
 def differs(
@@ -41,8 +52,8 @@ def differs(
     bits: bool = True, tolerance: float = 1e-5, target: str = "cuda -emulate",
 ) -> str:
     """How a chosen schedule computes anything else, in any order, than the unscheduled program: not the same bits where it is
-    exact, else not within `tolerance`, relative to the largest. choose: takes one of a rule's candidates. bits: False for functions
-    of mathematics, whose last bits a GPU's library has otherwise."""
+    exact, else not within `tolerance`, relative to the largest result and to what is summed. choose: takes one of a rule's
+    candidates. bits: False for functions of mathematics, whose last bits a GPU's library has otherwise."""
     inputs = inputs_of(output)
     chooser = {} if choose is None else {"chooser": lambda _, ways: choose(ways)}
     s = schedule([output], target, exact=exact, **chooser)
@@ -62,7 +73,7 @@ def differs(
             same = np.array_equal(ours, expected, equal_nan=ours.dtype.kind == "f")
         else:
             apart = abs(ours.astype("float64") - expected.astype("float64"))
-            same = bool(np.all(apart <= tolerance * max(1, abs(expected.astype("float64")).max(initial=0))))
+            same = bool(np.all(apart <= tolerance * max(_size_of_sums(output), abs(expected.astype("float64")).max(initial=0))))
         if not same:
             return f"in order {order}: {ours}\nnot\n{expected}\n{s.plan}\n{s}"
     return ""
