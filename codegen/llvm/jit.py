@@ -219,7 +219,10 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, loops: bool =
         options.loop_vectorization, options.slp_vectorization = loops, lines
         options.loop_interleaving = options.loop_unrolling = level > 1
         with llvm.create_pass_builder(machine, options) as builder:
-            _run(builder.getModulePassManager(), module, builder)
+            passes = builder.getModulePassManager()
+            if level == 0:  # masks of constants are constants, as _mended looks for them
+                passes.add_instruction_combine_pass()
+            _run(passes, module, builder)
 
 
 def _run(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:

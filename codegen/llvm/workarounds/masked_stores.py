@@ -2,7 +2,8 @@
 
 A masked store of a truncated vector, of whose constant mask one lane is left, becomes a store of that lane on x86: of the
 whole element as it was before it was truncated, over its neighbours. Such masks come out of our tails when loops around
-them are unrolled. After optimising, these stores are written as what they mean:
+them are unrolled. After optimising, these stores are written as what they mean (and so that a choice by such a mask, of a
+vector and of what lies where it is stored, is no masked store, masks of constants are folded in code made with little effort too):
 
     call void @llvm.masked.store.v2i8.p0(<2 x i8> %v, ptr align 1 %p, <2 x i1> <i1 true, i1 false>)
     →  %lane = extractelement <2 x i8> %v, i64 0;  store i8 %lane, ptr %p, align 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from tilewright import te, topi
 from tilewright.codegen.result import BuildOptions
@@ -9,6 +11,7 @@ from tilewright.codegen.target import Target
 from tilewright.driver.build import build_with_options
 from tilewright.driver.cache.key import build_key
 from tilewright.driver.compile import BuildItem, Request
+from tilewright.ir.text.parser import parse
 from tilewright.tools.fuzz.guard import Guarded
 
 AVX512 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
@@ -49,3 +52,22 @@ def test_quick_code_reads_an_element_and_not_what_lies_behind_it() -> None:
     arrays = [Guarded(value, at_end=True, written=value is not a and value is not c) for value in (a, c, np.empty(3, "float32"))]
     kernel(*(array.view for array in arrays))
     assert arrays[2].view.tolist() == [0, 1, 2]
+
+
+def test_quick_code_has_no_masked_store_of_what_is_blended() -> None:
+    """A blend by a mask of constants became a masked store, and that of a lone lane a store over the element behind it."""
+    function = parse("""
+        def main(A: bfloat16[9], B: out bfloat16[9]):
+            L: local bfloat16[9]
+            for i in vectorized(9):
+                L[i] = A[i]
+            for k in unrolled(8):
+                for i in vectorized(9):
+                    if k <= i:
+                        L[i] = min(L[i], A[k + 1])
+            for i in vectorized(9):
+                B[i] = L[i]
+    """)
+    made = build_with_options(function, None, AVX512, "main", BuildOptions(quick=True)).source("asm")
+    assert "vpmovdw" in made
+    assert re.search(r"vpmovdw.*\(%rsp\) \{%k", made) is None
