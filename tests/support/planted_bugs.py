@@ -104,7 +104,7 @@ BUGS = (
     Bug("what a loop changes is read before it", "ir/passes/common/hoist.py",
         "if isinstance(node, BufferLoad) or isinstance(node, Var) and node in bound:",
         "if isinstance(node, Var) and node in bound:"),
-    Bug("dropped barrier", "ir/passes/gpu/barriers.py", "done.append(_barrier())", "pass", "cuda"),
+    Bug("dropped barrier", "ir/passes/gpu/barriers.py", "done.append(barrier())", "pass", "cuda"),
 )
 BY_NAME = {bug.name: bug for bug in BUGS}
 

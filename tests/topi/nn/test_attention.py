@@ -225,7 +225,7 @@ def innermost(assembly: str) -> list[list[str]]:
             continue
         body.append(line)
         if line.strip().startswith("j") and line.endswith(label):
-            found.append(body)
+            found.append(list(body))
     return found
 
 
