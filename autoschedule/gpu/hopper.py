@@ -44,8 +44,9 @@ __all__ = ["on_warpgroups"]
 
 GROUP = 4 * WARP
 """Threads that multiply together."""
-ROWS, PANEL_BYTES = 64, 128
-"""Of one instruction's sums; of a row in shared memory, and of the terms that are there at once."""
+ROWS, PANEL_BYTES, PANEL_ROWS = 64, 128, 8
+"""Of one instruction's sums; of a row in shared memory, and of the terms that are there at once; after which the exchange of rows
+repeats, so that a tile begins at multiples of as many."""
 OWN = ((64, 256), (128, 128), (64, 192), (64, 128), (128, 64), (64, 64), (64, 32), (64, 16))
 """Results of four warps, rows and columns."""
 GROUPS = (2, 1)
@@ -166,10 +167,10 @@ def _at_once(tile: Tile, gpu: Gpu) -> int:
 
 
 def _shared_bytes(tile: Tile) -> int:
-    """Of the tiles in all stages of the pipeline, and of barriers; and of the result on its way out, in the tiles' place where no
-    warps of their own fill these meanwhile."""
-    tiles, result = tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + 8) * 4
-    return (tiles + result if tile.roles else max(tiles, result)) + 2 * PANEL_BYTES * tile.boxes
+    """At most: of the tiles in all stages of the pipeline, and of barriers before them; and of the result on its way out, in the
+    tiles' place where no warps of their own fill these meanwhile."""
+    tiles, result = tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + (8 - tile.columns) % 32) * 4
+    return (tiles + result if tile.roles else max(tiles, result)) + PANEL_ROWS * PANEL_BYTES * tile.boxes
 
 
 def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:

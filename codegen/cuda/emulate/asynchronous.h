@@ -71,14 +71,14 @@ static uint64_t element_of(const char *from, int turned, int panel, int whole, i
   return exchanged((uint64_t)from + own * bytes / PANEL * (uint64_t)panel + term * PANEL + own * bytes % PANEL, whole);
 }
 
-// What a thread looks after of the operands of a product, for all that take part in it.
+// What a thread looks after of the operands of a product, for all that take part in it: parts, and the bytes of rows exchanged there.
 template <class Visit>
 static void own_parts(const Product &product, Visit visit) {
   int bytes = product.kind == 2 ? 1 : 2;
   for (int part = running % WARPGROUP; part < parts_of(64, bytes); part += WARPGROUP)
-    visit(part_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, part, 64));
+    visit(part_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, part, 64), product.a_row);
   for (int part = running % WARPGROUP; part < parts_of(product.columns, bytes); part += WARPGROUP)
-    visit(part_of(product.b, product.b_turned, product.b_panel, product.b_row, bytes, part, product.columns));
+    visit(part_of(product.b, product.b_turned, product.b_panel, product.b_row, bytes, part, product.columns), product.b_row);
 }
 
 static Cell *cells_at(uint64_t address, int bytes, int *count) {
@@ -88,7 +88,7 @@ static Cell *cells_at(uint64_t address, int bytes, int *count) {
 }
 
 static void hold(const Product &product, int by) {
-  own_parts(product, [&](uint64_t part) {
+  own_parts(product, [&](uint64_t part, int) {
     int count;
     Cell *cells = cells_at(part, PART, &count);
     for (int i = 0; cells && i < count; ++i) cells[i].held += by;
@@ -113,7 +113,7 @@ static void begin_product(const Product &product) {
                               / buffers[buffer_count - 1].granule);
     fail(MISALIGNED, product.place);
   }
-  own_parts(product, [&](uint64_t part) {
+  own_parts(product, [&](uint64_t part, int row) {
     access_at(part, PART, false, true, product.place, false);
     int count;
     Cell *cells = cells_at(part, PART, &count);
@@ -121,6 +121,7 @@ static void begin_product(const Product &product) {
       const Cell &cell = cells[i];
       if (!cell.landed && cell.written >= block_epoch && cell.fences == fibers[cell.writer].fences)
         unordered(1, product.place, cell.writer, cell.writer_place);
+      if (cell.landed && cell.landed != 1 + row) fault.size = cell.landed - 1u, fault.element = row, unordered(8, product.place, 0, cell.writer_place);
     }
   });
   hold(product, 1);
@@ -156,7 +157,7 @@ static void finish_product(const Product &product) {
     else ((float *)product.c)[i] = (float)sum;
   }
   hold(product, -1);
-  own_parts(product, [&](uint64_t part) { note_read(buffers[buffer_count - 1], part); });  // up to now it has read
+  own_parts(product, [&](uint64_t part, int) { note_read(buffers[buffer_count - 1], part); });  // up to now it has read
 }
 
 static void finish_products(int left) {

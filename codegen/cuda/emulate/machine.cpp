@@ -49,7 +49,7 @@ struct Cell {
   uint32_t fences;  // of the writer, when it stored
   uint32_t tick, read_tick;  // of the writer and the reader; of the copy engine, the phase
   uint16_t held;    // by how many threads, for products that read it
-  uint16_t landed;  // whether the copy engine wrote it, for the barrier that `writer` is the number of
+  uint16_t landed;  // by the copy engine, for the barrier that `writer` is the number of: 1 and the bytes of its exchange; else 0
 };
 
 struct Buffer {

@@ -110,7 +110,7 @@ static void land(const Box &box, int number) {
   Cell *cells = cells_at((uint64_t)box.to, box.bytes, &count);
   for (int i = 0; cells && i < count; ++i) {
     Cell &cell = cells[i];
-    cell.copier = 0, cell.written = epoch, cell.writer = (uint16_t)number, cell.landed = 1, cell.tick = phased[number].ended;
+    cell.copier = 0, cell.written = epoch, cell.writer = (uint16_t)number, cell.landed = (uint16_t)(1 + swizzle), cell.tick = phased[number].ended;
     cell.writer_place = (uint32_t)box.place;
   }
 }

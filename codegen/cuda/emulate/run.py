@@ -207,6 +207,11 @@ def _unordered(fault: _Fault, at: str, who: str, owner: str, line: int | None, c
         return EmulatedUnordered(f"a product in {at}: {who} begins it too early",
                                  reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
                                  fix="tw_proxy_fence() before the barrier", **common)
+    if fault.detail == 8:
+        return EmulatedUnordered(
+            f"a product in {at}: {who} reads what does not lie as it thinks",
+            reason=f"the box of line {line} came with parts of 16 bytes exchanged within {fault.size} bytes, and it reads rows of "
+                   f"{fault.element}", fix="a map with the swizzle of the memory that it fills", **common)
     if fault.detail > 2:
         return _of_phases(fault, at, who, owner, line, common)
     return EmulatedUnordered(f"products in {at}: not all threads of the four warps of {who} begin them",

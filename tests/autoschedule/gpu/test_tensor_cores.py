@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule.gpu import hopper
 from tilewright.autoschedule.plan import Candidate
 from tilewright.autoschedule.scheduler import schedule
 from tilewright.codegen.gpus import GPUS
@@ -145,6 +146,22 @@ def test_products_of_boxes_are_exact(
     left, right = (each.astype("float64").swapaxes(-1, -2) if turn else each.astype("float64")
                    for each, turn in zip((a, b), turned, strict=True))
     np.testing.assert_array_equal(found, left @ right)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_estimates_know_the_shared_memory_that_tiles_take(dtype: str) -> None:
+    """A tile that is said to fit, and does not, would be refused when it is built."""
+    out = product(512, 512, 1024, dtype, (False, True))
+    ways: list[Candidate] = []
+    schedule([out], KINDS["warpgroups"], chooser=lambda _, found: ways.extend(found) or 0)
+    places = [at for at, way in enumerate(ways) if "warpgroups" in way.description]
+    tensors = [*sorted(gpu_choices.inputs_of(out), key=lambda each: each.name), out]
+    for at in np.random.default_rng(len(places)).choice(places, 5, replace=False):
+        tile = ways[at].apply.args[2]
+        kernel = tw.build(schedule([out], KINDS["warpgroups"], chooser=lambda _, __, at=at: int(at)), tensors,
+                          target=KINDS["warpgroups"])
+        said, is_ = hopper._shared_bytes(tile), kernel.kernels[0].dynamic_shared_bytes
+        assert not is_ or said - 1024 <= is_ <= said, f"{ways[at].description}: {said} bytes are said, {is_} taken"
 
 
 @pytest.mark.parametrize("refused", [product(40, 1, 264, turned=(False, True)), product(40, 100, 264), product(40, 64, 64)])

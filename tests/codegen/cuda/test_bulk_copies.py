@@ -133,6 +133,26 @@ FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
     "a box goes to the other matrix": (lambda text: text.replace(
         "tw_bulk_copy_2(&B_matrix[0], B_box", "tw_bulk_copy_2(&A_matrix[0], B_box"), "TW0826|TW0820|TW0821"),
     "a box begins within a row": (replaced("tw_bulk_copy_2(&A_matrix[0]", "tw_bulk_copy_2(&A_matrix[8]"), "TW0824"),
+    "a box counts for another place": (
+        replaced("A_box, &barriers[(k_outer + 2) % 3]", "A_box, &barriers[k_outer % 3]"), "TW082[0678]"),
+    "boxes come in another order than they are waited for": (lambda text: text.replace(
+        "&A_matrix[0], A_box", "&A_matrix[9], A_box").replace("&A_matrix[4096], A_box", "&A_matrix[0], A_box").replace(
+        "&A_matrix[9], A_box", "&A_matrix[4096], A_box"), "TW082[67]"),
+    "a box is exchanged otherwise than products read": (
+        replaced("tw_emulated_box(to, map.words,", "unsigned long long words[16];\n"
+                 "  for (int i = 0; i < 16; ++i) words[i] = map.words[i];\n"
+                 "  words[1] = (words[1] & 0xffff) | 64 << 16;\n  tw_emulated_box(to, words,"),
+        "TW0827.*exchanged within 64 bytes, and it reads rows of 128"),
+    "products are not fenced": (replaced("tw_wgmma_fence();", ""), "TW0827.*since the last fence"),
+    "sums are stored before products are done": (replaced("tw_wgmma_wait<0>();", ""), "TW0826"),
+    "the result is stored where other warps still read": (
+        lambda text: re.sub(rf"{re.escape(BARRIER)}(\s*tw_wgmma_store)", r"\1", text), "TW0820"),
+    "the result is read before it is stored": (
+        lambda text: re.sub(rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}", r"\1\2", text), "TW0820"),
+    "a box comes where the result lies now": (lambda text: re.sub(
+        rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}",
+        rf"\1{BARRIER}\n if (thread_x == 0) {{ tw_bulk_expect(&barriers[2], 8192); "
+        r"tw_bulk_copy_2(&B_matrix[0], B_box, &barriers[2], 0, 0); }", text), "TW082[06]"),
 }
 
 
@@ -163,6 +183,10 @@ ROLE_FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
     "all threads compute": (everywhere("tw_computes(128)", "tw_computes(256)"), "TW082"),
     "nobody asks for boxes": (everywhere("tw_leads(128)", "tw_leads(999)"), "TW0828"),
 }
+
+
+def test_faults_of_barriers_waits_tokens_exchanges_and_boxes_are_many() -> None:
+    assert len({*FAULTS} | {*ROLE_FAULTS}) == len(FAULTS) + len(ROLE_FAULTS) >= 25
 
 
 @pytest.mark.parametrize("name", drawn.part(ROLE_FAULTS, 3))

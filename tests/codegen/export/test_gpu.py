@@ -277,8 +277,25 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         tw.build(program, target="cuda -emulate").export(tmp_path / "libx.so")
 
 
-def test_maps_of_boxes_are_encoded_by_the_driver(tmp_path: Path) -> None:
-    """The kernel's first parameters, from the shapes and addresses of the call."""
+BOXES = """
+#include "boxes.h"
+#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **given)   /* rows, and by how many bytes A lies behind a multiple of 64 */
+{
+    static char bytes[4096 + 128];
+    char *memory = bytes + (-(size_t)bytes & 63);
+    int64_t n = atoi(given[1]);
+    printf("%s\\n", boxes_error(boxes(NULL, n, (void *)(memory + atoi(given[2])), (void *)(memory + 2048))));
+    return count != 3;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def boxed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a library whose kernel takes a map of boxes, a program that calls it, and the driver in a folder of its own."""
+    folder = tmp_path_factory.mktemp("boxes")
     n = te.size_var("n")
     A = te.placeholder((n, 72), "float16", name="A")
     C = te.compute((n, 72), lambda i, j: A[i, j] + 1, name="C")
@@ -291,31 +308,84 @@ def test_maps_of_boxes_are_encoded_by_the_driver(tmp_path: Path) -> None:
     s[C].bind(i, te.thread_axis("threadIdx.x"))
     s[tile].compute_at(s[C], columns)
     s[tile].pipeline(2, by="tma")
-    tw.build(s, [A, C], target="cuda -arch=sm_90a", name="boxes").export(tmp_path / "libboxes.so")
-    (tmp_path / "driver").mkdir()
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "driver/libcuda.so.1", FAKE], check=True)
-    compile_program(tmp_path, """
-#include "boxes.h"
-#include <stdio.h>
-#include <stdlib.h>
-int main(void)
-{
-    static char bytes[4096 + 64];
-    char *memory = bytes + (-(size_t)bytes & 63);
-    int64_t n = 5;
-    printf("%s\\n", boxes_error(boxes(NULL, n, (void *)memory, (void *)(memory + 1024))));
-    return boxes(NULL, 0, (void *)memory, (void *)memory);
-}
-""", ["libboxes.so"])
-    log = tmp_path / "log"
-    environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path / "driver"), "FAKE_CUDA_LOG": str(log),
-                                "FAKE_CUDA": "capability=90", "FAKE_CUDA_ARGUMENTS": "boxes_kernel0=p,"}
-    done = run([tmp_path / "program_cc"], env=environment)
-    assert done.returncode == 0 and done.stdout.strip() == "success", done.stdout + done.stderr
-    lines = [line for line in log.read_text().splitlines() if line.startswith(("cuTensorMap", "launch"))]
-    assert lines[:2] == ["cuTensorMapEncodeTiled extents 72 5 stride 144", "cuTensorMapEncodeTiled box 24 16 kind+swizzle 60"]
+    tw.build(s, [A, C], target="cuda -arch=sm_90a", name="boxes").export(folder / "libboxes.so")
+    (folder / "driver").mkdir()
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", folder / "driver/libcuda.so.1", FAKE], check=True)
+    compile_program(folder, BOXES, ["libboxes.so"])
+    return folder
+
+
+def asked(boxed: Path, plan: str, command: list[object]) -> tuple[list[str], list[str]]:
+    """What a program says, and what of boxes and launches the driver was asked."""
+    log = boxed / "log"
+    log.unlink(missing_ok=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(boxed / "driver"), "FAKE_CUDA_LOG": str(log),
+                                "FAKE_CUDA": plan, "FAKE_CUDA_ARGUMENTS": "boxes_kernel0=p,"}
+    done = run(command, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = log.read_text().splitlines() if log.exists() else []
+    assert sum(line.startswith("cuCtxPush") for line in lines) == sum(line.startswith("cuCtxPop") for line in lines)
+    return done.stdout.splitlines(), [line for line in lines if line.startswith(("cuTensorMap", "launch"))]
+
+
+ENCODED = ["cuTensorMapEncodeTiled extents 72 5 stride 144", "cuTensorMapEncodeTiled box 24 16 kind+swizzle 60"]
+"""Of five rows."""
+
+
+def test_maps_of_boxes_are_encoded_by_the_driver(boxed: Path) -> None:
+    """The kernel's first parameters, from the shapes and addresses of the call."""
+    said, lines = asked(boxed, "capability=90", [boxed / "program_cc", 5, 0])
+    assert said == ["success"] and lines[:2] == ENCODED
     assert lines[2].endswith("stream 0 72"), "the map is what the kernel gets first"
-    assert len(lines) == 3, "no rows: nothing is encoded, and nothing launched"
-    launch = json.loads((tmp_path / "boxes.json").read_text())["gpu_functions"][0]["launches"][0][0]
+    said, lines = asked(boxed, "capability=90", [boxed / "program_cc", 0, 0])
+    assert said == ["success"] and not lines, "no rows: nothing is encoded, and nothing launched"
+    launch = json.loads((boxed / "boxes.json").read_text())["gpu_functions"][0]["launches"][0][0]
     assert launch["args"][0] == {
         "argument": 0, "dtype": "float16", "shape": ["n", 72], "strides": [144, 2], "box": [16, 24], "swizzle": 0}
+
+
+@pytest.mark.parametrize(("plan", "shift", "reason"), [
+    ("capability=90 fail=cuTensorMapEncodeTiled:1", 0, "TW0834: boxes did not run: the driver refuses a launch (invalid value)"),
+    ("capability=90 fail=cuTensorMapEncodeTiled:801", 0, "TW0834: boxes did not run: the driver refuses a launch (not supported)"),
+    ("capability=90", 8, "TW0834: boxes did not run: the driver refuses a launch (invalid value)"),
+    ("capability=80", 0, "TW0833: boxes did not run: it has no code for this GPU's architecture"),
+    ("capability=100 fail=cuLibraryLoadData:218", 0, "TW0833: boxes did not run: "),
+])
+def test_maps_that_the_driver_refuses_are_statuses(boxed: Path, plan: str, shift: int, reason: str) -> None:
+    """Also of a tensor between multiples of 16 bytes, where the engine finds no rows; and of other architectures."""
+    said, lines = asked(boxed, plan, [boxed / "program_cc", 5, shift])
+    assert said[0].startswith(reason)
+    assert not any(line.startswith("launch") for line in lines), "nothing is launched"
+
+
+BOXES_IN_PYTHON = """
+import sys
+import numpy as np
+import tilewright as tw
+
+class OnGpu:
+    def __init__(self, address, rows):
+        self.__cuda_array_interface__ = {"version": 3, "shape": (rows, 72), "typestr": "<f2", "data": (address, False),
+                                         "strides": None}
+
+memory = np.zeros(4096, "u1")
+begin = memory.ctypes.data + -memory.ctypes.data % 64
+boxes = tw.load(sys.argv[1])
+for place, rows in ((begin, 5), (begin + 2, 5), (begin, 0)):
+    try:
+        boxes(OnGpu(place, rows), OnGpu(begin + 2048, rows))
+        print("success")
+    except Exception as error:
+        print(type(error).__name__, str(error).splitlines()[0], "|", error.reason)
+"""
+
+
+def test_python_calls_what_takes_maps_of_boxes(boxed: Path) -> None:
+    command = [sys.executable, "-c", BOXES_IN_PYTHON, boxed / "libboxes.so"]
+    said, lines = asked(boxed, "capability=90", command)
+    assert [said[0], said[2]] == ["success"] * 2 and lines[:2] == ENCODED and len(lines) == 3
+    assert re.match(r"\w*Aligned?\w* CallError TW05\d\d.*'A'|\w+ CallError TW05\d\d.*'A'.*", said[1]), said[1]
+    assert "16" in said[1], "the engine's alignment is said before the driver is asked"
+    said, lines = asked(boxed, "capability=90 fail=cuTensorMapEncodeTiled:1", command)
+    assert said[0] == "LaunchFailed CudaError TW0834: boxes did not run | the driver refuses a launch (invalid value)"
+    assert not any(line.startswith("launch") for line in lines)
