@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from ..codegen.gpus import gpu_of
 from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import IterVar
@@ -85,7 +86,7 @@ class Group:
         self.decisions.append(Decision(
             rule, self.anchor.name, fused, self.output, self.machine,
             tuple((candidate.description, candidate.estimate) for candidate in candidates), chosen, candidates[chosen].estimate,
-            candidates[chosen].reason))
+            candidates[chosen].reason, gpu_of(self.target) if self.target.backend.rules == "gpu" else None))
         candidates[chosen].apply()
 
     def inline_cheap_heads(self) -> None:

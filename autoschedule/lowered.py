@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
 from ..codegen.machine import Machine
 from ..errors import LoweringError
 from ..ir.analysis.footprint import Access
+from ..ir.analysis.warps import kernels_of
 from ..ir.analysis.work import Statement, Work, work_of
+from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Call, Expr, ProducerLoad, Var
 from ..ir.stmt import BufferStore, For, LoopKind
-from ..ir.visit import post_order
+from ..ir.visit import post_order, walk
 from ..schedule import Schedule
 from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.text import all_arguments
 from .estimate import ASSUMED, Body, Estimate, Nest, estimate
+from .gpu.shortfalls import shortfalls
 from .instructions import class_of, instructions_of, load_of
 from .plan import Decision, Plan
 
 __all__ = ["estimate_of", "nest_of", "plan_of"]
 
+Item = TypeVar("Item")
+
 
 def plan_of(s: Schedule) -> Plan:
-    """What rules chose for a schedule. What they did not estimate is estimated here, from the loops as they are now."""
+    """What rules chose for a schedule. What they did not estimate is estimated here, from the loops as they are now; and what these
+    leave of a GPU is said."""
     rows: tuple[Decision, ...] = s.decisions
-    if all(row.estimate is not None for row in rows):
+    if all(row.estimate is not None and row.gpu is None for row in rows):
         return Plan(rows)
     try:
         lowered = lower_whole(s, all_arguments(s))
     except LoweringError:  # changed further, and not whole yet
         return Plan(rows)
-    nests = _nests(s, lowered, rows)
-    return Plan(tuple(replace(row, estimate=row.estimate or estimate(nests[at], row.machine)) if at in nests else row
-                      for at, row in enumerate(rows)))
+    nests, short = _nests(s, lowered, rows), _shortfalls(s, lowered, rows)
+    return Plan(tuple(replace(row, estimate=row.estimate or (estimate(nests[at], row.machine) if at in nests else None),
+                              reason="; ".join(filter(None, (row.reason, short.get(at))))) for at, row in enumerate(rows)))
+
+
+def _shortfalls(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, str]:
+    """By the place of a row for a GPU, what its kernels leave of it."""
+    gpu = next((row.gpu for row in rows if row.gpu is not None), None)
+    if gpu is None:
+        return {}
+    kernels = [(kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])
+               for kernel in kernels_of(lowered.function)]
+    return {at: shortfalls(own, gpu) for at, own in _owned(s, lowered, rows, kernels).items()}
 
 
 def estimate_of(s: Schedule, machine: Machine) -> Estimate:
@@ -43,25 +60,35 @@ def estimate_of(s: Schedule, machine: Machine) -> Estimate:
     return estimate(nest_of(work_of(lower_whole(s, all_arguments(s)).function), machine), machine)
 
 
-def _nests(s: Schedule, lowered: Lowered, rows: tuple[Decision, ...]) -> dict[int, Nest]:
-    """By the place of a row, the loops at root that store its output, with those before that no row owns: its copies and parts."""
+def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, Nest]:
+    """By the place of a row, its loops."""
+    items: list[tuple[Statement | Work, list[Buffer]]] = []
+    for item in work_of(lowered.function).body:
+        statements = item.all_statements() if isinstance(item, Work) else [item]
+        items.append((item, [each.node.buffer for each in statements if isinstance(each.node, BufferStore)]))
+    return {at: Nest(None, 1, tuple(part for item in own for part in _parts(item, rows[at].machine, {}, {}, None)))
+            for at, own in _owned(s, lowered, rows, items).items()}
+
+
+def _owned(
+    s: Schedule, lowered: Lowered, rows: Sequence[Decision], items: Iterable[tuple[Item, Sequence[Buffer]]],
+) -> dict[int, list[Item]]:
+    """By the place of a row, the items at root that store its output, with those before that no row owns: its copies and parts.
+    items: each with what it stores to."""
     owners: dict[int, int] = {}
     for at, row in enumerate(rows):
         owners.setdefault(id(s[row.output]), at)
-    nests: dict[int, list[Nest | Body]] = {}
-    waiting: list[Statement | Work] = []
-    for item in work_of(lowered.function).body:
+    owned: dict[int, list[Item]] = {}
+    waiting: list[Item] = []
+    for item, stored in items:
         waiting.append(item)
-        statements = item.all_statements() if isinstance(item, Work) else [item]
-        tensors = [lowered.tensors.get(each.node.buffer) for each in statements if isinstance(each.node, BufferStore)]
+        tensors = [lowered.tensors.get(buffer) for buffer in stored]
         stages = [id(s[tensor]) for tensor in tensors if tensor is not None and tensor in s]
-        at = next((owners[stage] for stage in stages if stage in owners), None)
+        at = next((owners[stage] for stage in stages if stage in owners), 0 if len(rows) == 1 else None)
         if at is not None:
-            parts = nests.setdefault(at, [])
-            for each in waiting:
-                parts += _parts(each, rows[at].machine, {}, {}, None)
+            owned.setdefault(at, []).extend(waiting)
             waiting.clear()
-    return {at: Nest(None, 1, tuple(parts)) for at, parts in nests.items()}
+    return owned
 
 
 def nest_of(work: Work, machine: Machine) -> Nest:

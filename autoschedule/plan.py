@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
+from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine
 from ..te.operation import Operation
 from .estimate import Estimate, soonest
@@ -39,7 +40,7 @@ class Decision:
     """A row of a plan: what a rule chose for a group. anchor, fused: the names of the operation that the rule is about, and of
     those that are computed with it. output: the operation that the group stores. candidates: each with its estimate, where the
     rule made one; chosen: the place of the one taken among them. estimate: of what was taken, on the machine that it is for;
-    reason: why that uses less of the machine than it could, "x by 4 bytes: windows"."""
+    reason: why that uses less of the machine than it could, "x by 4 bytes: windows". gpu: that it is for; None for a processor."""
 
     rule: str
     anchor: str
@@ -50,6 +51,7 @@ class Decision:
     chosen: int
     estimate: Estimate | None
     reason: str = ""
+    gpu: Gpu | None = None
 
     @property
     def description(self) -> str:

@@ -1,0 +1,64 @@
+"""Why kernels use less of a GPU than there is, from their loops: what `s.plan` says beside what was chosen.
+
+Sectors of memory of which a part is needed, threads that meet in a bank of shared memory, and too few threads at once: each with
+the array that it is about. What data decide is said to be so. How many registers a thread has is for the compiler to say; here the
+arrays of a thread count, and some for addresses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from ...codegen.gpus import Gpu, Occupancy
+from ...ir.analysis.warps import Touch, block_of, touches
+from ...ir.stmt import For
+
+__all__ = ["shortfalls"]
+
+OTHER_REGISTERS = 20
+"""Of a thread, beside its arrays: addresses, counters, what is on its way."""
+ENOUGH = 0.75
+"""Of the threads that a multiprocessor can hold."""
+
+
+def shortfalls(kernels: Iterable[For], gpu: Gpu) -> str:
+    """What is said of kernels, whose outermost loops are given; empty where nothing falls short."""
+    said: dict[str, None] = {}
+    for kernel in kernels:
+        said.update(dict.fromkeys((*_of_memory(touches(kernel)), *_of_threads(kernel, gpu))))
+    return "; ".join(said)
+
+
+def _of_memory(found: Iterable[Touch]) -> Iterator[str]:
+    """By the array and what is done with it."""
+    places: dict[tuple[str, str, str], list[Touch]] = {}
+    for touch in found:
+        places.setdefault((touch.buffer.name, touch.buffer.scope, "stored" if touch.stored else "read"), []).append(touch)
+    for (name, scope, done), some in places.items():
+        if any(touch.by_data for touch in some):
+            yield f"{name} is {done} where data say"
+        short = [touch for touch in some if touch.passes > touch.least]
+        if not short:
+            continue
+        if scope == "shared":
+            yield f"{max(-(-touch.passes // touch.least) for touch in short)} threads meet in a bank of {name}"
+            continue
+        share = sum(touch.least for touch in some) / sum(touch.passes for touch in some)
+        apart = Counter(touch.apart for touch in short).most_common(1)[0][0]
+        where = f"{apart} elements apart" if apart > 1 else "by rows that begin within sectors"
+        yield f"{name} is {done} {where}, {share:.0%} of its sectors needed"
+
+
+def _of_threads(kernel: For, gpu: Gpu) -> Iterator[str]:
+    block = block_of(kernel)
+    threads, registers = prod(block.threads.values()), round(block.registers) + OTHER_REGISTERS
+    if not block.threads or threads > 1024:
+        return
+    held = Occupancy.of(gpu, threads, registers, block.shared)
+    if 0 < held.share < ENOUGH:
+        why = {"registers": f"registers, of which a thread's arrays take {block.registers:.0f}",
+               "shared memory": f"shared memory, of which a block has {block.shared} bytes",
+               "blocks": f"blocks of {threads} threads", "threads": f"blocks of {threads} threads"}[held.bound]
+        yield f"{held.share:.0%} of the threads at once by {why}"

@@ -1,0 +1,309 @@
+"""What the threads of one warp touch together: sectors of global memory, and passes through the banks of shared memory.
+
+    for touch in touches(kernel):           # the outermost loop of a kernel, of stage "loops"
+        print(touch.buffer.name, touch.passes, touch.least, touch.apart)        # A 32 4 8
+
+The addresses of two warps are computed one by one: of the second of a block at half of the grid, in the middle of each loop around,
+and of one at a third, where loops begin; at odd numbers, which show what does not begin where sectors do. Global memory comes in
+sectors of 32 bytes; shared memory has 32 banks of 4 bytes, and a pass takes 32 lanes of up to 4 bytes, 16 of 8 or 8 of 16. What
+neighbours of a vectorized loop touch side by side counts as one access. Conditions that hold for no thread there hide what stands
+under them; an index that is read from memory may be any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import expr
+from ..buffer import Buffer
+from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Select, Var
+from ..stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
+from ..visit import children, post_order, walk
+
+__all__ = ["Block", "Touch", "block_of", "kernels_of", "touches"]
+
+WARP, SECTOR, BANKS, WORD, WIDEST = 32, 32, 32, 4, 16
+_PARTS = (2, 3)
+"""At a half and at a third: where the grid is looked at."""
+Lanes = np.ndarray[Any, Any]
+"""Of each value of the vectorized loop, along the first dimension, and of each thread, along the second."""
+Known = Mapping[Var, Lanes | None]
+"""None: what data decide."""
+
+_OPERATORS: Mapping[type[Expr], Callable[[Any, Any], Any]] = {
+    expr.Add: np.add, expr.Sub: np.subtract, expr.Mul: np.multiply, expr.Min: np.minimum, expr.Max: np.maximum, expr.LT: np.less,
+    expr.LE: np.less_equal, expr.GT: np.greater, expr.GE: np.greater_equal, expr.EQ: np.equal, expr.NE: np.not_equal,
+    expr.And: np.logical_and, expr.Or: np.logical_or,
+}
+_QUOTIENTS: Mapping[type[Expr], Callable[[Any, Any], Any]] = {
+    expr.FloorDiv: np.floor_divide, expr.FloorMod: np.mod, expr.TruncMod: np.fmod,
+    expr.TruncDiv: lambda a, b: np.trunc(a / b).astype(np.int64)}
+_BITS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "bitwise_xor": np.bitwise_xor, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "shift_left": np.left_shift,
+    "shift_right": np.right_shift}
+
+
+@dataclass(frozen=True)
+class Touch:
+    """The loads, or stores, of one place in a program. passes: sectors, or passes through the banks, of one warp; least: as many as
+    the bytes need in the best order; both 0 where data decide. apart: how many elements lie between what neighbouring threads
+    touch, mostly."""
+
+    buffer: Buffer
+    stored: bool
+    passes: int
+    least: int
+    apart: int
+
+    @property
+    def by_data(self) -> bool:
+        """Whether data decide what is touched."""
+        return not self.passes
+
+
+def kernels_of(function: Function) -> list[For]:
+    """The outermost loops of a program that threads run, in their order; of what is there for one target, that of GPUs."""
+    kernels: list[For] = []
+    stack: list[Stmt] = [function.body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, For) and any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(stmt)):
+            kernels.append(stmt)
+        elif isinstance(stmt, If) and _is_call(stmt.condition, "target_has"):
+            stack.append(stmt.then_body)
+        else:
+            stack.extend(child for child in reversed(children(stmt)) if isinstance(child, Stmt))
+    return kernels
+
+
+@dataclass(frozen=True)
+class Block:
+    """Of a kernel. threads: of a block, by their tags; shared: bytes of its shared memory, as if all arrays lived at once;
+    registers: how many of 32 bits hold the arrays of a thread that are needed at once."""
+
+    threads: Mapping[str, int]
+    shared: int
+    registers: float
+
+
+def block_of(kernel: For) -> Block:
+    """The block of a kernel, whose outermost loop is given."""
+    threads: dict[str, int] = {}
+    shared, arrays, at = 0, dict[Buffer, _Array](), 0
+    stack: list[tuple[Stmt, int, frozenset[Var]]] = [(kernel, 1, frozenset())]
+    while stack:
+        stmt, copies, own = stack.pop()
+        if isinstance(stmt, For) and stmt.kind is LoopKind.THREAD and isinstance(stmt.extent, IntImm):
+            if stmt.thread == "vthread":
+                copies *= stmt.extent.value
+            elif stmt.thread.startswith("threadIdx"):
+                threads[stmt.thread] = max(stmt.extent.value, threads.get(stmt.thread, 1))
+                own |= {stmt.var}
+        elif isinstance(stmt, Allocate):
+            size = prod(_shape(stmt.buffer) or (0,)) * stmt.buffer.dtype.bytes
+            shared += size if stmt.buffer.scope == "shared" else 0
+            of = 1 if stmt.buffer.scope == "local" else WARP if stmt.buffer.scope.startswith(("mma", "wgmma")) else 0
+            arrays.update({stmt.buffer: _Array(copies * size / WORD / of)} if of else {})
+        elif isinstance(stmt, BufferStore):
+            at += 1
+            for load in (node for node in post_order(stmt.value) if isinstance(node, BufferLoad) and node.buffer in arrays):
+                arrays[load.buffer].last = at
+            if stmt.buffer in arrays:
+                arrays[stmt.buffer].store(stmt, own, at)
+        stack.extend((child, copies, own) for child in reversed(children(stmt)) if isinstance(child, Stmt))
+    alive = (sum(each.registers / each.among for each in arrays.values() if each.first <= now < max(each.last, each.first + 1))
+             for now in {each.first for each in arrays.values()})
+    return Block(threads, shared, max(alive, default=0))
+
+
+@dataclass
+class _Array:
+    """Of a thread. registers: that hold it; among: how many threads share it, where each has its part. first, last: the statements
+    between which it holds what is needed, by their numbers: the last one may give its registers to what it stores."""
+
+    registers: float
+    among: int = 1
+    first: int = 0
+    last: int = 0
+
+    def store(self, stmt: BufferStore, threads: frozenset[Var], at: int) -> None:
+        self.first = self.first or at
+        self.among = max(self.among, prod(extent for index, extent in zip(stmt.indices, _shape(stmt.buffer) or (), strict=False)
+                                          if index in threads))
+
+
+def touches(kernel: For) -> Iterator[Touch]:
+    """What each place of a kernel touches, whose outermost loop is given. Places whose addresses depend on sizes that a call
+    decides are left out."""
+    threads = block_of(kernel).threads
+    lane, lanes = np.arange(WARP)[None, :], dict[str, Lanes]()
+    lane = lane + (WARP if prod(threads.values()) >= 2 * WARP else 0)
+    for axis in "xyz":
+        extent = threads.get(f"threadIdx.{axis}", 1)
+        lanes[f"threadIdx.{axis}"] = lane % extent
+        lane = lane // extent
+    stack: list[tuple[Stmt, Known, Lanes, int]] = [(kernel, {}, lane == 0, part) for part in _PARTS]
+    while stack:
+        stmt, known, active, at_part = stack.pop()
+        if isinstance(stmt, For):
+            at = lanes.get(stmt.thread) if stmt.kind is LoopKind.THREAD else None
+            known = {**known, stmt.var: _within(stmt, known, at_part) if at is None else at}
+        elif isinstance(stmt, LetStmt):
+            value = _value(stmt.value, known)
+            known = {**known, stmt.var: value} if value is not None or _by_data(stmt.value, known) else known
+        elif isinstance(stmt, If):
+            inside, outside = _under(stmt.condition, known, active)
+            stack.extend((body, known, part, at_part) for body, part in ((stmt.else_body, outside), (stmt.then_body, inside))
+                         if body is not None and part.any())
+            continue
+        elif isinstance(stmt, BufferStore):
+            yield from _touched(stmt.buffer, stmt.indices, True, known, active)
+        for value in (child for child in children(stmt) if isinstance(child, Expr)):
+            if isinstance(stmt, (BufferStore, LetStmt, Evaluate)):
+                yield from _loads(value, known, active)
+        stack.extend((child, known, active, at_part) for child in reversed(children(stmt)) if isinstance(child, Stmt))
+
+
+def _by_data(value: Expr, known: Known) -> bool:
+    return any(isinstance(node, BufferLoad) or isinstance(node, Var) and node in known and known[node] is None
+               for node in post_order(value))
+
+
+def _within(loop: For, known: Known, part: int) -> Lanes | None:
+    """The value of a loop's variable that is looked at, at this part of its run; of a vectorized one, all of them."""
+    begin, extent = (_value(each, known) for each in (loop.begin, loop.extent))
+    if begin is None and _by_data(loop.begin, known):
+        return None
+    first = begin if begin is not None else np.zeros((1, 1), np.int64)
+    if loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm):
+        return first + np.arange(loop.extent.value)[:, None]
+    if extent is None or loop.thread == "vthread" or not loop.thread and part != _PARTS[0]:
+        return first
+    return first + np.maximum(np.minimum(extent // part | 1, extent - 1), 0)
+
+
+def _under(condition: Expr, known: Known, active: Lanes) -> tuple[Lanes, Lanes]:
+    """The threads for which a condition holds, and those for which it does not; where that is not known, all of them on both
+    sides."""
+    held = _value(condition, known)
+    return (active, active) if held is None else (active & held.astype(bool), active & ~held.astype(bool))
+
+
+def _value(value: Expr, known: Known) -> Lanes | None:
+    """An integer for all threads; None where it cannot be computed."""
+    values: dict[int, Lanes | None] = {}
+    for node in post_order(value):
+        parts = [values[id(child)] for child in children(node)]
+        operands = [part for part in parts if part is not None]
+        values[id(node)] = _operation(node, operands, known) if len(operands) == len(parts) else None
+    return values[id(value)]
+
+
+def _operation(node: Expr, operands: list[Lanes], known: Known) -> Lanes | None:
+    if isinstance(node, Var):
+        return known.get(node)
+    if isinstance(node, IntImm):
+        return np.full((1, 1), node.value, np.int64)
+    if type(node) in _OPERATORS:
+        return _OPERATORS[type(node)](*operands)
+    if type(node) in _QUOTIENTS:
+        return _QUOTIENTS[type(node)](operands[0], operands[1]) if operands[1].all() else None
+    if isinstance(node, expr.Not):
+        return ~operands[0].astype(bool)
+    if isinstance(node, (IfThenElse, Select)):
+        return np.where(*operands)
+    if isinstance(node, Cast) and node.dtype.is_integer and node.value.dtype.is_integer or _is_call(node, "likely"):
+        return operands[0]
+    return _BITS[node.name](*operands) if isinstance(node, Call) and node.name in _BITS else None
+
+
+def _is_call(node: Expr, name: str) -> bool:
+    return isinstance(node, Call) and node.name == name
+
+
+def _loads(value: Expr, known: Known, active: Lanes) -> Iterator[Touch]:
+    """What an expression loads, each side of a choice by the threads that take it."""
+    stack = [(value, active)]
+    while stack:
+        node, own = stack.pop()
+        if isinstance(node, IfThenElse):
+            inside, outside = _under(node.condition, known, own)
+            parts = [(node.false_value, outside), (node.true_value, inside), (node.condition, own)]
+            stack.extend((part, under) for part, under in parts if under.any())
+            continue
+        if isinstance(node, BufferLoad):
+            yield from _touched(node.buffer, node.indices, False, known, own)
+        stack.extend((child, own) for child in children(node))
+
+
+def _touched(buffer: Buffer, indices: tuple[Expr, ...], stored: bool, known: Known, active: Lanes) -> Iterator[Touch]:
+    shape, values = _shape(buffer), [_value(index, known) for index in indices]
+    if buffer.scope not in ("global", "shared") or shape is None:
+        return
+    if any(value is None for value in values):
+        if any(_by_data(index, known) for index in indices):
+            yield Touch(buffer, stored, 0, 0, 0)
+        return
+    place: Lanes = np.zeros((1, WARP), np.int64)
+    for value, stride in zip(values, _strides(buffer, shape), strict=True):
+        assert value is not None
+        place = place + value * stride
+    at, own = np.broadcast_arrays(place, active)
+    neighbours = np.diff(at[0][own[0]])
+    apart = int(np.bincount(np.abs(neighbours)).argmax()) if neighbours.size else 0
+    passes = least = 0
+    for begins, there, size in _accesses(at, own, buffer.dtype.bytes):
+        more = _sectors(begins[there], size) if buffer.scope == "global" else _bank_passes(begins, there, size)
+        passes, least = passes + more[0], least + more[1]
+    if passes:
+        yield Touch(buffer, stored, passes, least, apart)
+
+
+def _accesses(at: Lanes, own: Lanes, item: int) -> Iterator[tuple[Lanes, Lanes, int]]:
+    """The instructions for the places of a vectorized loop: addresses, which threads, bytes of each."""
+    count = len(at)
+    size = count * item
+    if count > 1 and (at == at[:1]).all():
+        count = 1
+    elif count > 1 and (at == at[:1] + np.arange(count)[:, None]).all() and not (at[0] * item % min(size, WIDEST)).any():
+        size = next(each for each in (16, 8, 4, 2, 1) if size % each == 0)
+        for first in range(0, count * item, size):
+            yield at[0] * item + first, own[0], size
+        return
+    for row in range(count):
+        yield at[row] * item, own[row], item
+
+
+def _sectors(begins: Lanes, size: int) -> tuple[int, int]:
+    """Sectors of one access, and how few its bytes need."""
+    begins = np.unique(begins)
+    sectors = np.unique(np.concatenate([begins // SECTOR, (begins + size - 1) // SECTOR]))
+    return len(sectors), -(-len(begins) * size // SECTOR)
+
+
+def _bank_passes(begins: Lanes, there: Lanes, size: int) -> tuple[int, int]:
+    """Passes of one access through the banks, and how few its words need."""
+    at_once, passes, least = min(WARP, WARP * WORD // size), 0, 0
+    for first in range(0, WARP, at_once):
+        some = begins[first:first + at_once][there[first:first + at_once]]
+        words = np.unique((some[:, None] + np.arange(0, size, WORD)) // WORD)
+        if words.size:
+            passes += int(np.bincount(words % BANKS).max())
+            least += -(-len(words) // BANKS)
+    return passes, least
+
+
+def _shape(buffer: Buffer) -> tuple[int, ...] | None:
+    """As numbers; None where a call decides them."""
+    shape = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]
+    return tuple(shape) if len(shape) == len(buffer.shape) else None
+
+
+def _strides(buffer: Buffer, shape: tuple[int, ...]) -> list[int]:
+    said = [stride.value for stride in buffer.strides if isinstance(stride, IntImm)]
+    return said if said else [prod(shape[at + 1:]) for at in range(len(shape))]
