@@ -13,6 +13,7 @@ from ..ir import Function, Var
 from ..schedule import Schedule
 from ..te import Tensor
 from .lower import function_of
+from .over import put_over
 
 __all__ = ["BuildItem", "Request", "compile_programs", "lowered_programs"]
 
@@ -20,11 +21,12 @@ __all__ = ["BuildItem", "Request", "compile_programs", "lowered_programs"]
 @dataclass(frozen=True, slots=True)
 class BuildItem:
     """A function to be: its name, what it is made from (a schedule, a list of tensors, a schedule with its arguments, or a lowered
-    function), and the arguments of a schedule."""
+    function), and the arguments of a schedule. over: whether its output is put over the last of its inputs (see over.py)."""
 
     name: str
     what: Any
     args: Sequence[Tensor | Var] | None = None
+    over: bool = False
 
     def snapshot(self) -> BuildItem:
         """The program as it is now: the user may go on scheduling."""
@@ -62,6 +64,8 @@ def lowered_programs(request: Request) -> list[Function]:
     """The functions of a request, lowered. Raises LoweringError."""
     functions = [function_of(program.what, program.args, program.name, request.target, request.exact)
                  for program in request.programs]
+    functions = [put_over(function) if program.over else function
+                 for function, program in zip(functions, request.programs, strict=True)]
     if request.renamed:
         functions = [replace(function, name=program.name) for function, program in zip(functions, request.programs, strict=True)]
     return functions

@@ -23,13 +23,12 @@ from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.llvm.evaluation import compile_here
 from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
-from ..ir.buffer import Buffer
 from ..ir.constant import aligned_zeros
-from ..ir.expr import BufferLoad, Node, Var
+from ..ir.expr import Var
 from ..ir.passes.common.options import with_options
 from ..ir.passes.common.runner import environment_watchers
 from ..ir.stmt import Function
-from ..ir.visit import deep_recursion, rewrite
+from ..ir.visit import deep_recursion
 from ..runtime.abi import ITEM_BYTES
 from ..runtime.array import numpy_dtype
 from ..runtime.diagnose import kernel_failure
@@ -42,7 +41,7 @@ from .cache.kernels import code_of, opening_of
 from .cache.lookup import Place, find_place
 from .cache.store import Entry
 from .compile import BuildItem, Request, lowered_programs
-from .lower import evidence_of, function_of
+from .lower import evidence_of
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -160,23 +159,8 @@ def _requests(
     parts: Mapping[str, Sequence[Tensor | Var]], target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None, exact: bool, over: Collection[str],
 ) -> list[Request]:
-    def program(name: str, tensors: Sequence[Tensor | Var]) -> Any:
-        made = tuned_program(tensors, target, tuned, exact)
-        return _put_over(function_of(made, None, name, target, exact)) if name in over else made
-
-    return [Request((BuildItem(name, program(name, tensors)),), target, options, True, exact, True)
-            for name, tensors in parts.items()]
-
-
-def _put_over(function: Function) -> Function:
-    """The function with its output in the memory of the input before it."""
-    under, result = [each for each in function.arguments if isinstance(each, Buffer)][-2:]
-
-    def rule(node: Node) -> Node | None:
-        return replace(node, buffer=result) if isinstance(node, BufferLoad) and node.buffer is under else None
-
-    params = tuple(each for each in function.params if each is not under)
-    return replace(function, params=params, body=rewrite(function.body, rule))
+    items = [BuildItem(name, tuned_program(tensors, target, tuned, exact), over=name in over) for name, tensors in parts.items()]
+    return [Request((item,), target, options, True, exact, True) for item in items]
 
 
 def _part(name: str, code: _Code, given: int) -> Part:

@@ -4,8 +4,8 @@ A kernel is a tree of nodes with one at its root, whose values alone leave it: a
 else does, as long as it is elementwise or moves elements, and there is one heavy node among them at most. So tails are fused into
 the heavy operator before them, which topi.schedule then does within the kernel.
 
-A result that is to lie in the memory of an input is stored there where the kernel can be computed so: element by element, or only
-what changes.
+A result that is to lie in the memory of a value is stored there where the kernel can be computed so: where it reads that element
+by element, or changes only a part.
 
 Kernels are keyed by their structure: operators, attributes, and types of what they read, in order, and whether that is known. Equal
 layers share one, with weights of their own.
@@ -112,11 +112,22 @@ def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | No
     """The same step with its result in the memory of a value that it reads; None where it cannot be computed there."""
     last = step.nodes[-1]
     part = len(step.nodes) == 1 and last.operator in IN_PLACE and last.inputs[0] == value and value not in last.inputs[1:]
-    whole = all(not node.bodies and row_of(node.operator).fusion == "elementwise" for node in step.nodes)
-    if len(step.outputs) != 1 or types[step.outputs[0]] != types[value] or not (part or whole):
+    if len(step.outputs) != 1 or types[step.outputs[0]] != types[value] or not (part or _reads_in_place(step, value)):
         return None
     at = step.inputs.index(value)
     return replace(step, inputs=(*step.inputs[:at], *step.inputs[at + 1:]), over=value, key=f"in place of i{at}\n{step.key}")
+
+
+def _reads_in_place(step: Step, value: str) -> bool:
+    """Whether an element of the result takes of a value at most the element at its own place: what is computed from it is, element
+    by element, and as large as the result."""
+    of_value = {value}
+    for node in step.nodes:
+        if not of_value.isdisjoint(node.inputs):
+            if node.bodies or row_of(node.operator).fusion != "elementwise" or node.types[0].shape != step.nodes[-1].types[0].shape:
+                return False
+            of_value.update(node.outputs)
+    return True
 
 
 def step_of(members: tuple[Node, ...], types: dict[str, TensorType], known: Collection[str]) -> Step:

@@ -146,7 +146,7 @@ class Model:
         else it names the first node that differs. Raises BadGraphInput (TW0906)."""
         given = bound_inputs(self._graph, arrays, named)
         sizes = sizes_of(self._graph, given)
-        return first_difference(self._at(sizes), given, lambda whole: self._built(whole, sizes), self._run)
+        return first_difference(self._at(sizes), given, lambda whole: self._built(whole, sizes), self._run, self._program(sizes))
 
     def export(self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp") -> list[Path]:
         """Writes the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and

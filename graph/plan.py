@@ -24,6 +24,7 @@ from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, Size, open_places
 from .kernels import Step, declared_kernel, is_heavy
 from .node import Parts
+from .overlays import steps_in_place
 from .pieces import Homes, placed
 from .rewrite import with_params_outside, with_results, without_dead
 from .states import steps_with_state
@@ -81,12 +82,13 @@ class Plan:
     def of(g: Parts) -> Plan:
         """The plan of a graph."""
         whole, steps = steps_with_state(replace(with_params_outside(without_dead(with_results(g, g.results))), state=g.state))
-        return Plan(whole, tuple(steps))
+        return Plan(whole, tuple(steps_in_place(whole, steps, placed(whole, {name for step in steps for name in step.outputs}))))
 
     @cached_property
     def over(self) -> frozenset[str]:
-        """The kernels that put their result over a value that they read whole."""
-        return frozenset(name for name, step in zip(self.names, self.steps, strict=True) if step.over and not step.stores_part)
+        """The kernels that put their result over a value that they read whole, those of graphs inside too."""
+        own = frozenset(name for name, step in zip(self.names, self.steps, strict=True) if step.over and not step.stores_part)
+        return own.union(*(plan.over for plans in self.inside.values() for plan in plans))
 
     @property
     def inputs(self) -> list[str]:
@@ -144,8 +146,12 @@ class Plan:
 
     @cached_property
     def placed(self) -> Homes:
-        """The values that lie in the memory of others, of which they are a part."""
-        return placed(self.graph, {name for step in self.steps for name in step.outputs})
+        """The values that lie in the memory of others, of which they are a part, or over which they are put."""
+        found = placed(self.graph, {name for step in self.steps for name in step.outputs})
+        for step in self.steps:
+            if step.over and step.over not in self.graph.inputs:
+                found[step.outputs[0]] = found.get(step.over, (step.over, 0))
+        return found
 
     def lifetimes(self, parts: Mapping[str, Part]) -> dict[str | tuple[int, int], Lifetime]:
         """How long what lies in the arena lives: values by their names, and the memory that steps work in by the step's number and

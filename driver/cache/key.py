@@ -37,7 +37,8 @@ def build_key(request: Request) -> str | None:
     if not target.is_native or not code_version():
         return None
     try:
-        texts = [structure_text(_whole(program.name, program.what, program.args)) for program in request.programs]
+        texts = [f"{'over ' if program.over else ''}{structure_text(_whole(program.name, program.what, program.args))}"
+                 for program in request.programs]
     except NoStructure:
         return None
     choices = (f"bounds_check={options.bounds_check} fast_math={options.fast_math} fp_contract={options.fp_contract} "
