@@ -11,8 +11,10 @@ stays masked, and so does what is stored there. Lanes beyond the row hold anythi
 
 Machines that do not mask vectors at no cost get whole ones where nothing would be masked: where all that such a row is computed
 from lies in memory of the function's own, whose rows then end with a whole vector too (a packed panel, an image with its border),
-and can be computed on whatever it holds. Where a loop outside decides how many lanes there are, all are computed as soon as there
-is one, and what is made of such a row and stored elsewhere is computed whole as well, and only then cut:
+and can be computed on whatever it holds; what no loop writes of these holds zeros, for what is left there by others may be
+denormal, and each operator on such a lane takes a hundred times as long. Where a loop outside decides how many lanes there are, all
+are computed as soon as there is one, and what is made of such a row and stored elsewhere is computed whole as well, and only then
+cut:
 
     if p * 16 + x < 323, for x in vectorized(16):      →      if p * 16 < 323:  for x in vectorized(16):  T[y, x] = ...
     for x in vectorized(14): C[x] = max(T[x], 0)       →      for x in vectorized(16): V[x] = max(T[x], 0)
@@ -248,8 +250,10 @@ class _Widener(SharingRewriter):
             return self.generic(node)
         last = old.shape[-1]
         assert isinstance(last, IntImm)
-        self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(wide, last.value), last.dtype)))
-        return Allocate(self.buffers[old], self.visit(node.body))
+        written = max(last.value, self.wider.get(old, 0))
+        new = self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(wide, written), last.dtype)))
+        body = self.visit(node.body)
+        return Allocate(new, seq(_zeros(new, written, wide - written), body) if wide > written and old.dtype.is_float else body)
 
     def For(self, node: For) -> Stmt:
         active = _Active.of(node)
@@ -325,6 +329,17 @@ class _Widener(SharingRewriter):
     def BufferStore(self, node: BufferStore) -> Stmt:
         new = self.generic(node)
         return replace(new, buffer=self.buffers[node.buffer]) if node.buffer in self.buffers else new
+
+
+def _zeros(buffer: Buffer, begin: int, extent: int) -> Stmt:
+    """Zeros in so many places of each row, from `begin`."""
+    *outer, last = (Var(f"i{at}", size.dtype) for at, size in enumerate(buffer.shape))
+    zero = const(0, last.dtype)
+    loop: Stmt = For(last, zero, const(extent, last.dtype), LoopKind.VECTORIZED,
+                     BufferStore(buffer, const(0, buffer.dtype), (*outer, last + begin)))
+    for var, size in reversed(list(zip(outer, buffer.shape, strict=False))):
+        loop = For(var, zero, size, LoopKind.SERIAL, loop)
+    return loop
 
 
 def _guarded(body: Stmt, var: Var, extent: int, active: _Active, own: frozenset[Buffer]) -> Stmt:

@@ -135,7 +135,8 @@ def unmasked(text: str) -> str:
 def test_without_masks_a_row_is_whole_where_it_reads_the_functions_own_memory(n: int, wide: int) -> None:
     result = unmasked(PANEL.format(n=n, term="P[x] * w[0]"))
     assert f"T: local float32[{wide}]" in result and f"P: float32[{wide}]" in result
-    assert "if_then_else" not in result, "lanes beyond the row compute on whatever the panel's end holds"
+    assert "if_then_else" not in result, "lanes beyond the row compute on what the panel's end holds"
+    assert (f"P[{'i0 + '}{n}] = 0.0" in result) == (wide > n), "which is zeros: what is left there may be denormal, and slow"
 
 
 @pytest.mark.parametrize("term", ["A[x] * w[0]", "P[x] / w[0]", "P[12 - x] * w[0]"])
