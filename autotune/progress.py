@@ -50,7 +50,7 @@ class Progress:
         self.losses: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.first: dict[str, str] = {}
-        self.doing, self.told, self.is_noisy = "starting", "", False
+        self.doing, self.told, self.is_noisy, self.is_exhausted = "starting", "", False, False
         self.started = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -86,6 +86,11 @@ class Progress:
         self._count(trial)
         if spread is not None:
             self.spreads.append(spread)
+        self._refresh()
+
+    def exhausted(self, is_exhausted: bool) -> None:
+        """Whether there are no more candidates than those that were measured."""
+        self.is_exhausted = is_exhausted
         self._refresh()
 
     def compare(self, comparison: Comparison | None) -> None:
@@ -129,6 +134,8 @@ class Progress:
         for kind, count in self.losses.most_common():
             told = f"  the machine that measures was lost and found again: {printable(kind)}, {count} x"
             lines.append(Text(told, style="yellow"))
+        if self.is_exhausted:
+            lines.append(Text(f"  {self.done} of {self.trials} trials: no other candidate was found"))
         if self.told:
             lines.append(Text(f"  {self.told}", style="yellow" if self.is_noisy else ""))
         for kind, count in self.failures.most_common():

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from pathlib import Path
 
-from ..errors import user_source
 from ..untrusted import printable
-from .errors import MissingPackage
 from .progress import readable
 from .records import Database, TunedTask
 from .trial import Trial
@@ -136,12 +134,9 @@ svg { width: 100%; height: auto; } text { font: 11px system-ui; fill: #526070; }
 
 
 def render(database: Database) -> str:
-    """The page. Raises MissingPackage (TW0611) without jinja2."""
-    try:
-        from jinja2 import Environment
-    except ImportError:
-        raise MissingPackage("cannot write a report", reason="it is made by jinja2, which is not installed",
-                             called=user_source(), fix="pip install 'tilewright[plot]'") from None
+    """The page."""
+    from jinja2 import Environment
+
     from ..schedule import from_json
 
     rows: list[tuple[TunedTask, Curve | None, list[tuple[str, int, str]], str, str]] = []
@@ -173,7 +168,7 @@ def _failures(trials: Sequence[Trial]) -> list[tuple[str, int, str]]:
 
 
 def write_report(database: Database, path: str | Path) -> Path:
-    """Writes the page to a file; returns its absolute path. Raises MissingPackage (TW0611)."""
+    """Writes the page to a file; returns its absolute path."""
     out = Path(path).absolute()
     out.write_text(render(database), encoding="utf-8")
     return out

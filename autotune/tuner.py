@@ -62,6 +62,8 @@ class Result:
     baseline: the seconds that a call of the unscheduled program takes. dropped: how many candidates were given up before they were
     measured, by class of failure. comparison: with the rules' choice, as it came out in this run; None where nothing was measured
     now, and for templates. losses: how often the way to the machine that measures was lost, and found again, by class of failure.
+    is_exhausted: whether this run ended with fewer trials than were asked for, since no candidate was found that had not been
+    measured.
     """
 
     task: Task
@@ -71,6 +73,7 @@ class Result:
     dropped: dict[str, int]
     comparison: Comparison | None = None
     losses: dict[str, int] = field(default_factory=dict[str, int])
+    is_exhausted: bool = False
 
     @property
     def schedule(self) -> Schedule:
@@ -85,7 +88,11 @@ class Result:
     def __repr__(self) -> str:
         gain = f", {self.baseline / self.best.seconds:.1f} x the unscheduled program" if self.baseline else ""
         against = f", {self.comparison}" if self.comparison is not None else ""
-        return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {len(self.history)} trials{gain}{against}>"
+        return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {self._trials} trials{gain}{against}>"
+
+    @property
+    def _trials(self) -> str:
+        return f"all {len(self.history)}" if self.is_exhausted else f"{len(self.history)}"
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [("best", f"{self.best.seconds * 1e3:.4g} ms")]
@@ -94,7 +101,7 @@ class Result:
             rows.append(("unscheduled program", f"{self.baseline * 1e3:.4g} ms, {times:.1f} times as long"))
         if self.comparison is not None:
             rows.append(("beside the rules' choice", self.comparison))
-        rows.append(("trials", len(self.history)))
+        rows.append(("trials", self._trials))
         rows += [(f"failed: {kind}", number) for kind, number in self.failures.items()]
         return html_table(f"tuned {self.task.name}", ("", ""), rows)
 
@@ -157,6 +164,7 @@ def tune(
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts. The
     first is the rules' choice, and the last thing that is done is to run it and the fastest in turn: what does not beat it there
     is not the result.
+    A space that has no more candidates ends a run early, which the result says (is_exhausted).
     Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602),
     TargetCannotBeTuned (TW0603), BadTuningOption (TW0604), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
     RunnerLost (TW0613), and what opening a database raises (TW0631, TW0632, TW0635).
@@ -209,6 +217,7 @@ class _Run:
         self.measured: list[Measured] = []
         self.comparison: Comparison | None = None
         self.losses: Counter[str] = Counter()
+        self.is_exhausted = False
 
     def measure(self, measurer: Measuring, display: Progress, load: Load) -> None:
         """Measures until there are as many trials as wanted, or no more candidates. The next ones are chosen while some are
@@ -229,6 +238,8 @@ class _Run:
             measurer.measure([candidate.text for candidate in batch], best, partial(self._choose, batch, following),
                              partial(self._came, batch, display))
             batch = following
+        self.is_exhausted = len(self.history) < self.trials
+        display.exhausted(self.is_exhausted)
         display.say("comparing the fastest")
         self._confirm(measurer, first, load)
         display.compare(self.comparison)
@@ -320,7 +331,8 @@ class _Run:
                                   "unscheduled program runs")
         baseline = next((row.baseline for row in self.database.tasks() if row.key == self.task.key), None)
         best = Best(winner.time, from_json(winner.records, foreign=True))
-        return Result(self.task, best, history, baseline, dict(self.factory.dropped), self.comparison, dict(self.losses))
+        return Result(self.task, best, history, baseline, dict(self.factory.dropped), self.comparison, dict(self.losses),
+                      self.is_exhausted)
 
 
 def _others(database: Database, task: Task) -> list[Measurements]:

@@ -66,7 +66,8 @@ def _tune(options: argparse.Namespace) -> int:
         return 130
     gain = f", {result.baseline / result.best.seconds:.1f} x the unscheduled program" if result.baseline else ""
     best, trials = readable(result.best.seconds), len(result.history)
-    console.print(f"{printable(task.name)}: {best}{gain}, after {trials} trials", markup=False)
+    rest = f"; no more were found, {options.trials} were asked for" if result.is_exhausted else ""
+    console.print(f"{printable(task.name)}: {best}{gain}, after {trials} trials{rest}", markup=False)
     if result.comparison is not None:
         console.print(str(result.comparison), markup=False)
     console.print(printable(result.schedule.as_python(), lines=True), markup=False)

@@ -59,8 +59,7 @@ class Graph(Parts):
 
     def show(self, path: str | PathLike[str], *names: str) -> Path:
         """Writes a page about what passes make of the graph, HTML that needs nothing else: step by step what each changes, and the
-        graph at last. names: as transform takes them. Returns its absolute path. Raises UnknownPass (TW0914), and PageNeedsJinja
-        (TW0257) where jinja2 is not installed."""
+        graph at last. names: as transform takes them. Returns its absolute path. Raises UnknownPass (TW0914)."""
         from ..views.model_page import ModelFacts, Step, write_model_page
 
         steps: list[Step] = []

@@ -124,8 +124,8 @@ class Model:
 
     def show(self, path: str | PathLike[str], *arrays: Any, **named: Any) -> Path:
         """Writes a page about the model, HTML that needs nothing else: what it takes and gives, its kernels in the order of a call,
-        and its graph; with inputs, the time of each kernel as `profile` tells. Returns its absolute path. Raises PageNeedsJinja
-        (TW0257) where jinja2 is not installed, and BadGraphInput (TW0906)."""
+        and its graph; with inputs, the time of each kernel as `profile` tells. Returns its absolute path. Raises BadGraphInput
+        (TW0906)."""
         from ..views.model_page import KernelRow, ModelFacts, write_model_page
 
         if arrays or named or not self._programs:

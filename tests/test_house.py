@@ -149,7 +149,6 @@ LATE = {
     "schedule/primitives/tensorize.py": "te.intrinsics",
     "te/__init__.py": "schedule te.autodiff",
     "te/hybrid/expressions.py": "te.math",
-    "tools/benchmarks/harness.py": "tools.benchmarks.page",
     "tools/benchmarks/page.py": "tools.benchmarks.harness tools.benchmarks.measure",
     "tools/benchmarks/resnet18.py": "tools.benchmarks.harness",
     "tools/benchmarks/resnet18_cases.py": "tools.benchmarks.resnet18",

@@ -25,6 +25,7 @@ f = tw.build(s, [A, B])
 a = numpy.random.rand(1000).astype("float32"); b = numpy.empty_like(a)
 f(a, b)
 assert (b == a * 2 + 1).all()
+assert "<html" in s.show("page.html").read_text() and s._repr_html_().startswith("<iframe")
 print("ran from", tw.__file__)
 """
 

@@ -1,7 +1,5 @@
 """2. Schedule primitives, each with the loops that it makes."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import tilewright as tw
 from tilewright import te
@@ -110,9 +108,8 @@ print(s.options(D))
 # The schedule against the program without it, by the checking interpreter and by native code, on drawn inputs.
 print(s.verify())
 
-# A page to open in a browser: records, loops with their costs, and assembly, linked. (It is made by jinja2.)
-if find_spec("jinja2"):
-    print(s.show("schedule.html"))
+# A page to open in a browser: records, loops with their costs, and assembly, linked.
+print(s.show("schedule.html"))
 
 # What cannot be right is refused where it is asked for, with the reason.
 try:

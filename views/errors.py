@@ -1,14 +1,8 @@
-"""What looking at a schedule, and checking it, may find: TW0255 to TW0259."""
+"""What looking at a schedule, and checking it, may find: TW0258 and TW0259."""
 
 from __future__ import annotations
 
 from ..errors import ScheduleError
-
-
-class PageNeedsJinja(ScheduleError):
-    """The page about a schedule is made by jinja2, which is not installed."""
-
-    code = "TW0257"
 
 
 class ResultsDiffer(ScheduleError):

@@ -13,7 +13,6 @@ from importlib.resources import files
 from typing import Any, cast
 
 from ..autoschedule.plan import Plan, time_text
-from ..errors import user_source
 from ..ir.analysis.count import ONE, Count
 from ..ir.analysis.work import Work, work_of
 from ..ir.expr import Var
@@ -22,7 +21,6 @@ from ..ir.text.printer import lines_of
 from ..ir.visit import walk
 from ..schedule.lowering.lower import Lowered
 from ..schedule.model.schedule import Schedule
-from .errors import PageNeedsJinja
 from .explain import explain
 from .stage_graph import StageGraph, draw_stages
 from .steps import Step, Steps, difference
@@ -218,7 +216,7 @@ def _warnings(parts: PageParts) -> list[str]:
 
 
 def render(parts: PageParts) -> str:
-    """The page. Raises PageNeedsJinja (TW0257) where jinja2 is not installed."""
+    """The page."""
     lines = loop_lines(parts)
     assembly = list(parts.assembly) if parts.assembly is not None else None
     links: dict[str, Any] = {
@@ -245,12 +243,9 @@ def _graph(schedule: Schedule, lowered: Lowered | None) -> StageGraph:
 
 
 def template(name: str) -> Any:
-    """A file of page_files as a template of jinja2. Raises PageNeedsJinja (TW0257) where that is not installed."""
-    try:
-        from jinja2 import Environment, FunctionLoader
-    except ImportError:
-        raise PageNeedsJinja("cannot write a page about a schedule", reason="it is made by jinja2, which is not installed",
-                             called=user_source(), fix="pip install 'tilewright[plot]'") from None
+    """A file of page_files as a template of jinja2."""
+    from jinja2 import Environment, FunctionLoader
+
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_file))
     filters: dict[str, Any] = cast(Any, environment.filters)
     filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens, "time": time_text}

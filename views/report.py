@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from html import escape
 from importlib import import_module
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
@@ -34,9 +33,7 @@ def page(schedule: Schedule, target: str | Target = "llvm") -> str:
     """The page as HTML that needs nothing else. target: whose machine code is shown beside the loops: a CPU's, or
     a GPU's SASS; "interpret" has none.
 
-    A schedule that does not hold together yet is shown as far as it goes, with what is open.
-    Raises PageNeedsJinja (TW0257) where jinja2 is not installed.
-    """
+    A schedule that does not hold together yet is shown as far as it goes, with what is open.    """
     chosen = target if isinstance(target, Target) else Target.parse(target)
     with deep_recursion():
         return render(_parts(schedule, chosen))
@@ -45,7 +42,7 @@ def page(schedule: Schedule, target: str | Target = "llvm") -> str:
 def stages_picture(schedule: Schedule) -> str:
     """The stages as a picture in SVG: who reads whom, at which loop each is computed, and how far its loops run.
 
-    Raises PageNeedsJinja (TW0257) where jinja2 is not installed; what lowering raises.
+    Raises what lowering raises.
     """
     with deep_recursion():
         whole = Steps(schedule).schedule
@@ -79,7 +76,7 @@ def _symbol(name: str) -> str:
 
 
 def write_page(schedule: Schedule, path: str | PathLike[str], target: str | Target = "llvm") -> Path:
-    """Writes the page to a file; returns its absolute path. Raises PageNeedsJinja (TW0257)."""
+    """Writes the page to a file; returns its absolute path."""
     out = Path(path).absolute()
     out.write_text(page(schedule, target), encoding="utf-8")
     return out
@@ -107,15 +104,14 @@ _MOST_OF_A_NOTEBOOK = 60_000
 
 def notebook_html(schedule: Schedule) -> str:
     """What notebooks show of a schedule: the page in a frame, without the assembly where it is long; the loops as text where it is
-    very long, or jinja2 is not installed."""
-    if find_spec("jinja2") is not None:
-        with deep_recursion():
-            parts = _parts(schedule, Target.parse("llvm"))
-            for assembly in (parts.assembly, None):
-                parts.assembly = assembly
-                frame = _frame(render(parts))
-                if len(frame) <= _MOST_OF_A_NOTEBOOK:
-                    return frame
+    very long."""
+    with deep_recursion():
+        parts = _parts(schedule, Target.parse("llvm"))
+        for assembly in (parts.assembly, None):
+            parts.assembly = assembly
+            frame = _frame(render(parts))
+            if len(frame) <= _MOST_OF_A_NOTEBOOK:
+                return frame
     text = str(schedule)
     rest = "" if len(text) <= _MOST_OF_A_NOTEBOOK // 2 else "\n... s.show(\"page.html\") writes all of it"
     return f"<pre>{escape(text[: _MOST_OF_A_NOTEBOOK // 2] + rest)}</pre>"

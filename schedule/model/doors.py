@@ -74,7 +74,7 @@ class ScheduleDoors:
     def show(self, path: Any = None, target: str = "llvm") -> Any:
         """A page that links the records, the loops with their costs, and the assembly for `target`, a CPU: written to
         `path`; without one displayed in a notebook, or written to a temporary file that the browser opens where there is a
-        screen. Returns the file. Raises PageNeedsJinja (TW0257).
+        screen. Returns the file.
         """
         return _room("...views.report").show(self, path, target)
 

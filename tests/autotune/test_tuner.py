@@ -82,6 +82,7 @@ def test_running_again_returns_at_once_and_more_trials_go_on(
     assert again.history == result.history and again.best.seconds == result.best.seconds
     assert to_json(again.best.records) == to_json(result.best.records) and again.comparison is None
     monkeypatch.undo()
+    assert not again.is_exhausted
     more = autotune.tune(product(), trials=23, database=copy, limits=LIMITS, progress=False)
     assert more.history[:20] != [] and [trial.uid for trial in more.history[:20]] == [trial.uid for trial in result.history]
     assert len({trial.records for trial in more.history}) == 23
@@ -118,6 +119,7 @@ def test_a_template_is_tuned_too(tmp_path: Path) -> None:
     task = rows.task(32)
     result = autotune.tune(task, trials=50, database=tmp_path / "t.sqlite", limits=LIMITS, progress=False)
     assert len(result.history) == 6, "the whole space: 1, 2, 4 ... 32"
+    assert result.is_exhausted and "after all 6 trials" in str(result), "fewer than were asked for, which it says"
     assert [trial.config.choices for trial in result.history if trial.config] != []
     assert result.comparison is None, "a template does not say where it begins"
     assert str(autotune.best(task, database=tmp_path / "t.sqlite")) == str(result.schedule)

@@ -314,14 +314,3 @@ def test_a_notebook_keeps_little_of_a_schedule(monkeypatch: pytest.MonkeyPatch) 
         less = s._repr_html_()
         assert less.startswith(shown) and len(less) <= most
     assert "s.show(&quot;page.html&quot;) writes all of it" in less
-
-
-def test_without_jinja_a_page_is_refused_and_a_notebook_gets_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setattr("tilewright.views.report.find_spec", lambda name: None)
-    s = packed_matmul(64)
-    with pytest.raises(tw.ScheduleError, match=r"TW0257.*\n.*jinja2"):
-        s.show(tmp_path / "page.html")
-    assert s._repr_html_().startswith("<pre>def C(A: float32[64, 64]")

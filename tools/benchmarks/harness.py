@@ -9,7 +9,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tilewright.runtime.threads import available_cpus
 from .cases import Case, groups, load_cases
 from .estimate import PICTURE
 from .measure import CHEATING, REALTIME, SEED
+from .page import render
 
 __all__ = ["listing", "main", "run_cases", "table"]
 
@@ -158,12 +158,9 @@ def _written(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
     figures, page = out / f"{stem}.json", out / f"{stem}.html"
     figures.write_text(json.dumps({"about": about, "rows": rows}, indent=1))
     yield figures
-    with suppress(ModuleNotFoundError):     # without jinja2 there is no page
-        from .page import render
-
-        estimates = out / PICTURE
-        page.write_text(render(about, rows, estimates.read_text(encoding="utf-8") if estimates.is_file() else ""))
-        yield page
+    estimates = out / PICTURE
+    page.write_text(render(about, rows, estimates.read_text(encoding="utf-8") if estimates.is_file() else ""))
+    yield page
 
 
 def described() -> Mapping[str, str]:

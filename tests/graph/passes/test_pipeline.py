@@ -104,7 +104,6 @@ def test_a_factor_of_a_product_of_vectors_stays() -> None:
 
 
 def test_a_page_shows_what_each_pass_changed(tmp_path: Path) -> None:
-    pytest.importorskip("jinja2", reason="jinja2, which writes pages, is not installed")
     text = tw.graph.parse(TEXT).show(tmp_path / "steps.html").read_text()
     assert "<h2>1. common</h2>" in text and ". groups</h2>" in text and "kernels, in the order" not in text
     assert '<span class="gone">-  b: float32[2, 3] = power(x, two)</span>' in text
