@@ -278,8 +278,8 @@ class _Sizes:
         return self._size(nest, True)
 
     def of_iteration(self, nest: Nest) -> _Size:
-        """Of one iteration."""
-        return self._size(nest, False)
+        """Of one iteration: where it is one loop or body, of a run of that."""
+        return self._size(nest.body[0], True) if len(nest.body) == 1 else self._size(nest, False)
 
     def _size(self, nest: Nest | Body, whole: bool) -> _Size:
         size = self.sizes.get((id(nest), whole))

@@ -55,6 +55,7 @@ class Read:
     cost: float
     beside: frozenset[IterVar]
     twins: frozenset[IterVar]
+    lanes: int
 
 
 def place_of(load: ProducerLoad, axis: IterVar) -> int | None:
@@ -86,15 +87,18 @@ def reads_of(
         vectors = prod(extent.value if isinstance(extent, IntImm) else 1 for extent in load.producer.shape) / lanes
         near = vectors * machine.vector_bytes <= machine.l2
         cost = vectors * (PACKING if near else PACKING_FAR)
+        own = machine.lanes(load.dtype.bits)
         others = [other for other in loads if other.producer is load.producer and other is not load]
         if not axes.isdisjoint(lane):
             place = place_of(load, lane[0])
             if len(lane) == 1 and place is not None and is_movable(load, lane[0], loads):
                 apart = lane[0] not in side_by_side
                 twins = frozenset(index for other in others if isinstance(index := other.indices[place], IterVar))
-                yield Read(load, axes, True, lanes - 1 if apart else APART if near else FARTHER, apart, cost, frozenset(), twins)
+                excess = lanes - 1 if apart else APART if near else FARTHER
+                yield Read(load, axes, True, excess, apart, cost, frozenset(), twins, own)
         elif not others and reduced[-1] in axes and reduced[-1] not in side_by_side and _is_ordered(load, reduced):
-            yield Read(load, axes, False, FAR if near else FARTHER, False, cost, frozenset(side_by_side), frozenset())
+            yield Read(load, axes, False, FAR if near else FARTHER, False, cost, frozenset(side_by_side), frozenset(),
+                       own)
 
 
 def _is_ordered(load: ProducerLoad, reduced: Sequence[IterVar]) -> bool:
@@ -111,12 +115,13 @@ def packs(
     chosen: list[ProducerLoad] = []
     more = 0.0
     for read in reads:
-        lanes = machine.lanes(read.load.dtype.bits)
-        values = prod(size for axis, size in rows if axis in read.axes)
-        vectors = width // lanes if read.along else 1
-        left = read.excess * values * steps * (vectors if read.gathered else 1)
-        left /= prod(size for axis, size in rows if axis in read.beside)
-        fits = all(width % size == 0 for axis, size in rows if axis in read.twins)
+        values, left, fits = 1, read.excess * steps, True
+        for axis, size in rows:
+            values *= size if axis in read.axes else 1
+            left /= size if axis in read.beside else 1
+            fits = fits and not (axis in read.twins and width % size)
+        vectors = width // read.lanes if read.along else 1
+        left *= values * (vectors if read.gathered else 1)
         copied = read.cost / terms
         if fits and copied < left and all(load.producer is not read.load.producer for load in chosen):  # one copy serves all reads
             chosen.append(read.load)

@@ -11,12 +11,13 @@ Pure functions of an operation's expression and the machine. A plan's cost is in
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, log2, prod
-from typing import TypeAlias
+from math import ceil, inf, log2, prod
+from typing import NamedTuple, TypeAlias
 
 from ...codegen.machine import Machine
 from ...ir.analysis.linear import is_index
@@ -28,7 +29,7 @@ from ...te.tensor import Tensor
 from ..operations import axes_in, axes_of, contiguous, depends_on
 from .packs import Read, is_movable, packs, reads_of
 
-__all__ = ["SumPlan", "Terms", "best_plan", "gathers", "plans", "terms_of"]
+__all__ = ["WORSE", "SumPlan", "Terms", "best_plan", "gathers", "plans", "terms_of"]
 
 FACTORS = (1, 2, 3, 4, 6, 8, 12)
 """Values of an axis that a tile may have of it, beside all."""
@@ -41,6 +42,8 @@ SCATTERED, SCATTERED_FAR = 3, 16
 holds all results, and where it does not."""
 MOST_ROWS = 4
 """Axes that a tile is chosen over."""
+WORSE = 2.0
+"""How many operations more than the fewest a plan may take that is considered."""
 VECTORS = (1, 2, 3, 4)
 ASSUMED = 1024
 """Taken for an extent that the call decides."""
@@ -136,64 +139,101 @@ def best_plan(
 ) -> SumPlan | None:
     """The cheapest plan, of those with the given lane where there is one. movable: tensors that may be copied into another order
     first. None where there is nothing to put into vectors."""
-    return min(plans(terms, machine, lane, vectors, movable), key=lambda plan: plan.cost, default=None)
+    return next(iter(plans(terms, machine, lane, vectors, movable, 1)), None)
 
 
 def plans(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
-    movable: Collection[Tensor] = (),
-) -> Sequence[SumPlan]:
-    """All of them, of those with the given lane where there is one."""
-    return _all_plans(terms, machine, lane, tuple(vectors), frozenset(movable))
+    movable: Collection[Tensor] = (), number: int | None = None,
+) -> list[SumPlan]:
+    """The plans, of those with the given lane where there is one, the cheapest first: `number` of them, or those that take no more
+    than WORSE times what the best does. How a tile reads is looked at where it could still be one of them."""
+    tiles, known = _all_tiles(terms, machine, lane, tuple(vectors), frozenset(movable)), list[tuple[float, int, SumPlan]]()
+    most = inf
+    for tile, order in tiles:
+        if tile.least > most:
+            break
+        plan = tile.plan(terms, machine)
+        insort(known, (plan.cost, order, plan))
+        most = known[0][0] * WORSE if number is None else known[number - 1][0] if len(known) >= number else inf
+    return [plan for _, _, plan in known[:number]]
 
 
-@lru_cache(maxsize=4)  # who weighs them against something else asks again to choose
-def _all_plans(
+@lru_cache(maxsize=4)  # who weighs some against something else asks again to choose
+def _all_tiles(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None, vectors: tuple[int, ...], movable: frozenset[Tensor],
-) -> tuple[SumPlan, ...]:
+) -> list[tuple[_Tile, int]]:
+    """The tiles that there are, those first that may take least, each with its place among them by axes."""
     lanes = [lane] if lane is not None else [*_data_lanes(terms, movable), *_reduce_lanes(terms)]
-    return tuple(plan for axes in lanes for plan in _plans(terms, machine, axes, vectors, movable))
+    tiles = [tile for axes in lanes for tile in _tiles_of(terms, machine, axes, vectors, movable)]
+    return [(tiles[at], at) for at in sorted(range(len(tiles)), key=lambda at: tiles[at].least)]
 
 
-def _plans(
+class _Tile(NamedTuple):
+    """What a plan computes at a step, so many values of each of these axes, and its operations on vectors for each term if all that
+    it reads lay well. steps: made for each term; reads: what may be copied."""
+
+    least: float
+    lane: tuple[IterVar, ...]
+    vectors: int
+    axes: Sequence[IterVar]
+    sizes: tuple[int, ...]
+    steps: float
+    reads: Sequence[Read]
+
+    def plan(self, terms: Terms, machine: Machine) -> SumPlan:
+        """With what is copied for it."""
+        width, count = self.vectors * machine.lanes(terms.bits), terms.depth * terms.results
+        rows = tuple([(axis, size) for axis, size in zip(self.axes, self.sizes, strict=True) if size > 1])
+        packed, more = packs(self.reads, machine, width, rows, self.steps, terms.depth, count)
+        return SumPlan(self.lane, self.vectors, rows, self.least + more, packed)
+
+
+def _tiles_of(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: Sequence[int], movable: Collection[Tensor],
-) -> Iterator[SumPlan]:
+) -> Iterator[_Tile]:
     room = machine.registers * 3 // 4
-    reads = list(reads_of(terms.loads, terms.reduce_axis, machine, lane, terms.bits, movable))
+    reads = tuple(reads_of(terms.loads, terms.reduce_axis, machine, lane, terms.bits, movable))
     work, lanes = _work(terms, machine, lane, reads), machine.lanes(terms.bits)
-    count = terms.depth * terms.results
     if len(lane) > 1:
         vectors = [ceil(prod(terms.extents[axis] for axis in lane) / lanes)]
     widths = {many: _steps_of_lanes(terms, machine, lane, many) for many in vectors}
-    for rows in _tiles(_rows(terms, lane), room):
-        taken, shares = prod([size for _, size in rows]), _shares_of_rows(terms, rows)
-        along, once = _step(work, rows)
+    ends, fewest = {many: _end(terms, machine, lane, many) for many in vectors}, machine.accumulators
+    axes, scattered = _rows(terms, lane), _scattered(terms, machine, lane)
+    shares = [{size: _share(terms.extents[axis], size) for size in _sizes(axis, room)} for axis in axes]
+    parts = [(count, of_lanes, [axis in found for axis in axes]) for (found, of_lanes), count in work.items()]
+    last = axes.index(terms.axis[-1]) if scattered and terms.axis[-1] in axes else None
+    for sizes in _tiles(axes, room):
+        share, taken = prod([known[size] for known, size in zip(shares, sizes, strict=True)]), prod(sizes)
+        along, once = _step(parts, sizes)
+        apart = scattered / (sizes[last] if last is not None else 1)
         for many in vectors:
-            if taken * many <= room:
-                step = along * many + once
-                if step <= MOST_OPERATORS or taken * many == 1:
-                    steps = prod(shares, start=widths[many])
-                    packed, more = packs(reads, machine, many * lanes, rows, steps, terms.depth, count) if reads else ((), 0.0)
-                    yield SumPlan(lane, many, rows, _cost(terms, machine, lane, many, rows, step, steps) + more, packed)
+            step = along * many + once
+            if taken * many <= room and (step <= MOST_OPERATORS or taken * many == 1):
+                steps = widths[many] * share
+                yield _Tile(steps * max(step, fewest) + ends[many] + apart, lane, many, axes, sizes, steps, reads)
 
 
 def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
     """Operations on vectors for each term, one result at a time; lane: () for one element at a time."""
-    along, once = _step(_work(terms, machine, lane), ())
-    return _cost(terms, machine, lane, vectors, (), along * vectors + once, _steps_of_lanes(terms, machine, lane, vectors))
+    parts = [(count, of_lanes, ()) for (_, of_lanes), count in _work(terms, machine, lane).items()]
+    along, once = _step(parts, ())
+    steps = _steps_of_lanes(terms, machine, lane, vectors)
+    return (steps * max(along * vectors + once, machine.accumulators) + _end(terms, machine, lane, vectors)
+            + _scattered(terms, machine, lane))
 
 
-def _cost(
-    terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int, rows: Sequence[tuple[IterVar, int]], step: float,
-    steps: float,
-) -> float:
+def _end(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
+    """Operations on vectors for each term in which lanes that share a sum are added up."""
     reduced = bool(lane) and lane[0].kind == "reduce"
-    across = (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / terms.depth if reduced else 0
-    apart = 0.0
-    if lane and not reduced and lane[-1] is not terms.axis[-1]:
-        each = SCATTERED if terms.results * terms.bits // 8 <= machine.l2 else SCATTERED_FAR
-        apart = each / terms.depth / dict(rows).get(terms.axis[-1], 1)
-    return steps * max(step, machine.accumulators) + across + apart
+    return (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / terms.depth if reduced else 0.0
+
+
+def _scattered(terms: Terms, machine: Machine, lane: tuple[IterVar, ...]) -> float:
+    """The same in which results are stored that do not lie beside the others of their vector, one at a time."""
+    if not lane or lane[0].kind == "reduce" or lane[-1] is terms.axis[-1]:
+        return 0.0
+    return (SCATTERED if terms.results * terms.bits // 8 <= machine.l2 else SCATTERED_FAR) / terms.depth
 
 
 def _steps_of_lanes(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
@@ -203,10 +243,9 @@ def _steps_of_lanes(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], v
     return ceil(length / width) / length
 
 
-def _shares_of_rows(terms: Terms, rows: Sequence[tuple[IterVar, int]]) -> list[float]:
-    """The same along each of the rows of a tile."""
-    extents = terms.extents
-    return [ceil(extents[axis] / size) / extents[axis] * (1 if size == extents[axis] else CUT) for axis, size in rows]
+def _share(extent: int, size: int) -> float:
+    """The same along an axis of which a tile has so many values."""
+    return ceil(extent / size) / extent * (1 if size == extent else CUT) if size > 1 else 1.0
 
 
 _Work: TypeAlias = Mapping[tuple[frozenset[IterVar], bool], float]
@@ -224,12 +263,13 @@ def _work(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], reads: Sequ
     return work
 
 
-def _step(work: _Work, rows: Sequence[tuple[IterVar, int]]) -> tuple[float, float]:
-    """Operations of one step, a term of each result of the tile: for each of its vectors, and once for all of them."""
+def _step(parts: Sequence[tuple[float, bool, Sequence[bool]]], sizes: Sequence[int]) -> tuple[float, float]:
+    """Operations of one step, a term of each result of the tile: for each of its vectors, and once for all of them. parts: what a
+    term takes, whether the lanes' are among the axes that it depends on, and which of the tile's; sizes: the tile's."""
     along = once = 0.0
-    for (axes, vectors), count in work.items():
-        for axis, size in rows:
-            if axis in axes:
+    for count, vectors, depends in parts:
+        for size, depending in zip(sizes, depends, strict=True):
+            if depending:
                 count *= size
         if vectors:
             along += count
@@ -305,13 +345,16 @@ def _rows(terms: Terms, lane: Sequence[IterVar]) -> list[IterVar]:
             and any(axis not in axes for axes in used)][-MOST_ROWS:]
 
 
-def _tiles(axes: Sequence[IterVar], room: int) -> Iterator[tuple[tuple[IterVar, int], ...]]:
-    """Tiles of at most `room` results over some of these axes."""
-    if not axes:
-        yield ()
-        return
-    axis, *others = axes
+def _sizes(axis: IterVar, room: int) -> list[int]:
+    """How many values of an axis a tile of at most `room` results may have."""
     extent = constant_extent(axis) or 1
-    for size in sorted({size for size in (*FACTORS, extent) if size <= min(extent, room)}):
-        for rest in _tiles(others, room // size):
-            yield ((axis, size), *rest) if size > 1 else rest
+    return sorted({size for size in (*FACTORS, extent) if size <= min(extent, room)})
+
+
+def _tiles(axes: Sequence[IterVar], room: int) -> Iterator[tuple[int, ...]]:
+    """Tiles of at most `room` results: how many values of each of these axes."""
+    tiles: list[tuple[tuple[int, ...], int]] = [((), room)]
+    for axis in axes:
+        sizes = _sizes(axis, room)
+        tiles = [((*tile, size), left // size) for tile, left in tiles for size in sizes if size <= left]
+    return (tile for tile, _ in tiles)

@@ -38,7 +38,7 @@ from .injective import worth_threads
 from .lanes import halves, length, power_below
 from .packs import pack
 from .sum_nest import Around, Loads, loops_around, stored_by, sum_nest
-from .sum_plan import SumPlan, Terms, best_plan, cost_of, plans, terms_of
+from .sum_plan import WORSE, SumPlan, Terms, best_plan, cost_of, plans, terms_of
 from .transposes import expanded, loads_in
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ MOST_BODIES = 32
 """Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
 GAIN = 0.9
 """What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
-WORSE, MOST_WAYS, MOST_COPIED = 2.0, 24, 12
-"""How many operations more than the fewest a plan may take that is considered; how many plans are, and of those that copy."""
+MOST_WAYS, MOST_COPIED = 24, 12
+"""How many plans are considered, and of those that copy."""
 MOST_IN_PLACE = 4
 """Of those that copy, how many are considered without their copies too."""
 MOST_ASKED = 6
@@ -68,8 +68,7 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
     if terms is None or not found:
         return False
     lane = (plainly,) if plainly is not None else ()
-    least = min(plan.cost for plan in found)
-    if not group.parts and least > GAIN * cost_of(terms, group.machine, lane, vectors if lane else 1):
+    if not group.parts and found[0].cost > GAIN * cost_of(terms, group.machine, lane, vectors if lane else 1):
         return False
     if _place_heads(group):
         terms = _terms(group, group.anchor)
@@ -82,17 +81,20 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
 def time_of_sums(group: Group) -> Estimate | None:
     """About how long the best of the plans takes, with what is read as if it were stored; None where there is none."""
     terms = _terms(group, group.anchor)
-    found = _plans(group, terms) if terms is not None else []
-    if terms is None or not found:
+    if terms is None:
         return None
-    found.sort(key=lambda plan: plan.cost)
-    times = _estimates(group, terms, found[:MOST_ASKED])
-    return times[soonest(times)]
+
+    def times() -> list[Estimate]:
+        found = _plans(group, terms, MOST_ASKED)
+        estimates = _estimates(group, terms, found)
+        return [estimates[soonest(estimates)]] if found else []
+
+    op = group.s[group.anchor].op
+    return next(iter(group.times(("time of sums", form_of(expanded(group.s, op), op.axis)), times)), None)
 
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
-    """The plans of an anchor whose heads are placed, those that take the fewest operations, with the time of each."""
-    found = sorted(found, key=lambda plan: plan.cost)
+    """The plans of an anchor whose heads are placed, the cheapest first, as candidates, with the time of each."""
     copied = [plan for plan in found if plan.packed and plan.cost <= found[0].cost * WORSE][:MOST_COPIED]
     in_place = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in in_place), default=0) * WORSE
@@ -111,13 +113,20 @@ def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> Sequence
     value = expanded(group.s, op)
     assert isinstance(value, Reduce)
 
-    def times() -> list[Estimate]:
-        lines, stored, loads = Lines(), stored_by(op.output(0), op.axis), Loads(value)
-        return [estimate(sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan)), machine,
-                         lines) for plan in found]
+    lines, stored, loads = Lines(), stored_by(op.output(0), op.axis), Loads(value)
 
-    key = "sums", form_of(value, op.axis), tuple((plan.cost, plan.vectors, len(plan.packed)) for plan in found)
-    return group.times(key, times)
+    def timed(plan: SumPlan) -> list[Estimate]:
+        nest = sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan))
+        return [estimate(nest, machine, lines)]
+
+    form, numbers = form_of(value, op.axis), {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))}
+    places = {id(load): at for at, load in enumerate(terms.loads)}
+    times: list[Estimate] = []
+    for plan in found:
+        rows = tuple((numbers[axis], size) for axis, size in plan.rows)
+        key = tuple(numbers[axis] for axis in plan.lane), plan.vectors, rows, tuple(places[id(load)] for load in plan.packed)
+        times += group.times(("sums", form, key), partial(timed, plan))
+    return times
 
 
 def _around(group: Group, plan: SumPlan) -> Around:
@@ -167,13 +176,13 @@ def _shared(group: Group, plan: SumPlan) -> int:
     return count
 
 
-def _plans(group: Group, terms: Terms) -> list[SumPlan]:
-    """How the anchor of a group may be summed, with what is inlined into it now."""
+def _plans(group: Group, terms: Terms, number: int | None = None) -> list[SumPlan]:
+    """How the anchor of a group may be summed, with what is inlined into it now: the cheapest first, `number` of them at most."""
     if any(constant_extent(axis) == 0 for axis in (*terms.axis, *terms.reduce_axis)):
         return []
     if group.parts:
-        return list(plans(terms, group.machine, terms.axis[-1:], (1,)))
-    return list(plans(terms, group.machine, movable=_movable(group)))
+        return plans(terms, group.machine, terms.axis[-1:], (1,), number=number)
+    return plans(terms, group.machine, movable=_movable(group), number=number)
 
 
 def _movable(group: Group) -> set[Tensor]:

@@ -14,13 +14,15 @@ leave no gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Node, Range, Sub, Var
+from ...ir.structural import own_key, structural_key
 from ...ir.visit import children, free_vars, post_order, substitute
 
 __all__ = ["IndexMap", "Inverse", "NoLayout", "invert"]
@@ -112,19 +114,50 @@ class _Sum:
 Conditions: TypeAlias = list[Expr]
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of `invert`: equal for maps of one structure over equal extents, whatever their variables are called."""
+
+    key: Hashable
+    of: IndexMap = field(compare=False)
+    extents: Sequence[Expr] = field(compare=False)
+
+    @staticmethod
+    def of_map(of: IndexMap, extents: Sequence[Expr]) -> _Question:
+        numbers = {parameter: at for at, parameter in enumerate(of.parameters)}
+        parts: list[Hashable] = [tuple(str(parameter.dtype) for parameter in of.parameters), tuple(map(structural_key, extents))]
+        places: dict[int, int] = {}
+        for node in post_order(*of.indices):
+            own = numbers.get(node) if isinstance(node, Var) else None
+            places[id(node)] = len(parts)
+            parts.append((own_key(node) if own is None else own, tuple(places[id(child)] for child in children(node))))
+        return _Question((*parts, tuple(places[id(index)] for index in of.indices)), of, extents)
+
+
 def invert(of: IndexMap, extents: Sequence[Expr], axes: Callable[[int, Expr], Var]) -> Inverse:
     """The inverse of a map of indices below `extents`. axes: makes the variable of a dimension of the new layout from its
     place and its extent. Raises NoLayout."""
-    made: list[Var] = []
+    inverse, made = _known(_Question.of_map(of, extents))
+    own = {there: axes(place, extent) for place, (there, extent) in enumerate(zip(made, inverse.shape, strict=True))}
+    return Inverse(inverse.shape, tuple(substitute(value, own) for value in inverse.values),
+                   tuple(substitute(condition, own) for condition in inverse.conditions))
+
+
+@lru_cache(maxsize=512)
+def _known(question: _Question) -> tuple[Inverse, tuple[Var, ...]]:
+    """The inverse over variables of its own, which equal maps share."""
+    of, made = question.of, list[Var]()
 
     def axis(place: int, extent: Expr) -> Var:
-        made.append(axes(place, extent))
+        made.append(Var(f"p{place}", extent.dtype))
         return made[-1]
 
     moved = {place: index.args for place, index in enumerate(of.indices) if isinstance(index, Call) and index.name == "bitwise_xor"}
     still = IndexMap(of.parameters, tuple(moved[place][0] if place in moved else index for place, index in enumerate(of.indices)))
-    inverse = _Inversion(still, extents).run(axis)
-    return _swizzled(inverse, of.parameters, {made[place]: by for place, (_, by) in moved.items()}, made) if moved else inverse
+    inverse = _Inversion(still, question.extents).run(axis)
+    if moved:
+        inverse = _swizzled(inverse, of.parameters, {made[place]: by for place, (_, by) in moved.items()}, made)
+    return inverse, tuple(made)
 
 
 def _swizzled(inverse: Inverse, parameters: Sequence[Var], moved: Mapping[Var, Expr], axes: Sequence[Var]) -> Inverse:

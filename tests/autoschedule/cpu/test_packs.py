@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule, scheduler
-from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, terms_of
+from tilewright.autoschedule.cpu.sum_plan import WORSE, SumPlan, best_plan, plans, terms_of
 from tilewright.codegen.machine import MACHINES
 
 AVX2 = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
@@ -52,6 +52,23 @@ def run(inputs: list[te.Tensor], output: te.Tensor, arrays: list[np.ndarray], **
 def drawn(inputs: list[te.Tensor]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+
+
+@pytest.mark.parametrize(("text", "sizes"), CONTRACTIONS)
+def test_the_first_plans_are_the_cheapest_of_all(text: str, sizes: str) -> None:
+    given, c = contraction(text, sizes)
+    terms = terms_of(c.op.values[0], c.op.axis)
+    assert terms is not None
+    all_of_them = plans(terms, AVX2, movable=given)
+    costs = [plan.cost for plan in all_of_them]
+    assert costs == sorted(costs), "the cheapest comes first"
+    tiles = {(plan.lane, plan.vectors, plan.rows) for plan in all_of_them}
+    assert len(tiles) == len(all_of_them), "no tile comes twice"
+    for number in (1, 2, 6):
+        first = plans(terms, AVX2, movable=given, number=number)
+        assert [str(plan) for plan in first] == [str(plan) for plan in all_of_them[:number]], "fewer asked for are the same ones"
+    dear = [plan for plan in plans(terms, AVX2, movable=given, number=100_000) if plan.cost <= costs[0] * WORSE]
+    assert {str(plan) for plan in dear} <= {str(plan) for plan in all_of_them}, "none that is worth a look was left out"
 
 
 def test_what_lanes_would_gather_is_copied() -> None:
