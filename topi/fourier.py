@@ -55,14 +55,14 @@ def fourier(data: Tensor, axis: int, length: int | None = None, inverse: bool = 
     source = tensor(data, "dft")
     at = axis_of(source, axis, "dft")
     extent, parts = source.shape[at], source.shape[-1]
-    if at == source.ndim - 1 or not isinstance(parts, IntImm) or parts.value not in (1, 2) or not isinstance(extent, IntImm) \
-            or not source.dtype.is_float:
+    if at == source.ndim - 1 or not isinstance(parts, IntImm) or parts.value not in (1, 2) or not source.dtype.is_float:
         raise BadOperand(f"dft along axis {axis} of {tensor_text(source)}", declared=source.source, called=user_source(),
-                         reason="its last dimension are the parts of a number, 1 or 2 floats, and the extent of the axis is known",
+                         reason="its last dimension are the parts of a number, 1 or 2 floats",
                          fix="topi.expand_dims(x, -1) makes real numbers of x")
     half = inverse and onesided
-    n = integers(length, "length of dft")[0] if length is not None else 2 * (extent.value - 1) if half else extent.value
-    if n < 1:
+    have: Any = extent.value if isinstance(extent, IntImm) else extent
+    n: Any = integers(length, "length of dft")[0] if length is not None else 2 * (have - 1) if half else have
+    if isinstance(n, int) and n < 1:
         raise BadOperand(f"dft of {n} points of {tensor_text(source)}", declared=source.source, called=user_source(),
                          fix="length=1, or more")
     kind = "float64" if str(source.dtype) == "float64" else "float32"
@@ -79,7 +79,8 @@ def fourier(data: Tensor, axis: int, length: int | None = None, inverse: bool = 
         if half:
             value = te.select(te.all(part.equal(1), i * 2 >= n), te.select((i * 2).equal(n), te.const(0, kind), -value), value)
             value = te.select(te.all(part.equal(1), i.equal(0)), te.const(0, kind), value)
-        return value if count <= extent.value else te.if_then_else(place < extent, value, te.const(0, kind))
+        inside = count is have or isinstance(have, int) and isinstance(count, int) and count <= have
+        return value if inside else te.if_then_else(place < extent, value, te.const(0, kind))
 
     found = _transformed(injective((rows, n, parts), taken, "dft_data"), n, kind, inverse)
     results = 1 if half else 2
@@ -87,15 +88,18 @@ def fourier(data: Tensor, axis: int, length: int | None = None, inverse: bool = 
 
     def result(r: Any, i: Any, part: Any) -> Any:
         value = found[r, i, part]
-        return (value * te.const(1 / n, kind) if inverse else value).astype(source.dtype)
+        scale = te.const(1 / n, kind) if isinstance(n, int) else 1 / n.astype(kind)
+        return (value * scale if inverse else value).astype(source.dtype)
 
     whole = te.compute((rows, kept, results), result, name="dft", tag="injective")
     unfolded = reshape(whole, (*moved.shape[:-2], kept, results))
     return transpose(unfolded, [order.index(dim) for dim in range(source.ndim)])
 
 
-def _transformed(x: Tensor, n: int, kind: str, inverse: bool) -> Tensor:
-    """The transform of (rows, n, 1 or 2), (rows, n, 2)."""
+def _transformed(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
+    """The transform of (rows, n, 1 or 2), (rows, n, 2). n: a number, or an extent over symbols, whose transform is one product."""
+    if not isinstance(n, int):
+        return _product(x, n, 1, kind, inverse)
     outer = 1 if n <= _DIRECT else max((one for one in range(2, _STEP + 1) if n % one == 0), default=1)
     if outer == 1:
         return _product(x, n, 1, kind, inverse)
@@ -117,27 +121,40 @@ def _transformed(x: Tensor, n: int, kind: str, inverse: bool) -> Tensor:
     return injective((rows, n, 2), ordered, "dft_order")
 
 
-def _product(x: Tensor, n: int, apart: int, kind: str, inverse: bool) -> Tensor:
+def _product(x: Tensor, n: Any, apart: int, kind: str, inverse: bool) -> Tensor:
     """The transforms of n elements that lie `apart` elements apart, of which as many begin: (rows, n * apart, 2)."""
     parts = int(x.shape[2])
-    roots = _roots(n, inverse)
     j, q = te.reduce_axis((0, n), "j"), te.reduce_axis((0, parts), "q")
-    if n <= _MOST_OF_A_TABLE:
-        table = roots[np.outer(np.arange(n), np.arange(n)) % n]                       # k, j, part
-        whole = np.stack([table, np.stack([-table[..., 1], table[..., 0]], -1)], -1)  # k, j, part, q
-        matrix: Any = te.constant(np.ascontiguousarray(whole[..., :parts]).astype(kind), "fourier")
-    else:
-        units = te.constant(np.stack([roots, np.stack([-roots[:, 1], roots[:, 0]], -1)], -1)[..., :parts].astype(kind), "roots")
-
-        def root(k: Any, i: Any, part: Any, other: Any) -> Any:
-            return units[(k * i) % n, part, other]
-
-        matrix = injective((n, n, 2, parts), root, "fourier")
+    matrix = _matrix(n, parts, kind, inverse)
 
     def total(r: Any, i: Any, part: Any) -> Any:
         return te.sum(matrix[te.indexdiv(i, apart), j, part, q] * x[r, j * apart + te.indexmod(i, apart), q], axis=[j, q])
 
     return te.compute((x.shape[0], n * apart, 2), total, name="dft_product")
+
+
+def _matrix(n: Any, parts: int, kind: str, inverse: bool) -> Any:
+    """What a transform of n elements of so many parts is a product with: (n, n, 2, parts)."""
+    if not isinstance(n, int):
+        turn = (2 if inverse else -2) * math.pi
+
+        def open_root(k: Any, i: Any, part: Any, other: Any) -> Any:
+            angle = ((k.astype("int64") * i.astype("int64")) % n).astype("float64") * (turn / n.astype("float64"))
+            sine = te.select(part.equal(0), -te.sin(angle), te.sin(angle))
+            return te.select(part.equal(other), te.cos(angle), sine).astype(kind)
+
+        return injective((n, n, 2, parts), open_root, "fourier")
+    roots = _roots(n, inverse)
+    if n <= _MOST_OF_A_TABLE:
+        table = roots[np.outer(np.arange(n), np.arange(n)) % n]                       # k, j, part
+        whole = np.stack([table, np.stack([-table[..., 1], table[..., 0]], -1)], -1)  # k, j, part, q
+        return te.constant(np.ascontiguousarray(whole[..., :parts]).astype(kind), "fourier")
+    units = te.constant(np.stack([roots, np.stack([-roots[:, 1], roots[:, 0]], -1)], -1)[..., :parts].astype(kind), "roots")
+
+    def root(k: Any, i: Any, part: Any, other: Any) -> Any:
+        return units[(k * i) % n, part, other]
+
+    return injective((n, n, 2, parts), root, "fourier")
 
 
 def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import Refused, scaled_extent
+from ..conversion import Refused, product, scaled_extent
 from ..types import Extent
 from .context import Context, converts
 
@@ -50,26 +50,35 @@ def _conv(c: Context) -> str:
 @converts("ConvTranspose")
 def _conv_transpose(c: Context) -> str:
     kernel = kernel_of(c)
-    windows = windows_of(c, kernel) if c.attribute("auto_pad", "NOTSET") not in ("SAME_UPPER", "SAME_LOWER") else \
+    same = c.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
+    windows = windows_of(c, kernel) if not same else \
         {"stride": tuple(c.attribute("strides") or (1,) * len(kernel)), "padding": (0,) * 2 * len(kernel),
          "dilation": tuple(c.attribute("dilations") or (1,) * len(kernel))}
     more = list(c.attribute("output_padding") or (0,) * len(kernel))
     wanted = c.attribute("output_shape")
-    same = c.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
+    before = [0] * len(kernel)
     if wanted is not None or same:
         sizes = c.static(0, slice(2, None))
         out = wanted[-len(kernel):] if wanted is not None else [
             size * step for size, step in zip(sizes, windows["stride"], strict=True)]
         totals = [step * (size - 1) + extra + (taps - 1) * far + 1 - extent for step, size, extra, taps, far, extent in
                   zip(windows["stride"], sizes, more, kernel, windows["dilation"], out, strict=True)]
-        for at, total in enumerate(totals):
-            if total < 0:
-                more[at] -= total
-                totals[at] = 0
         upper = c.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
         low = [total // 2 if upper else total - total // 2 for total in totals]
-        windows["padding"] = (*low, *(total - before for total, before in zip(totals, low, strict=True)))
-    return c.emit("conv_transpose", *c.inputs, groups=int(c.attribute("group", 1)), output_padding=tuple(more), **windows)
+        high = [total - first for total, first in zip(totals, low, strict=True)]
+        more = [extra + max(-last, 0) for extra, last in zip(more, high, strict=True)]
+        before = [max(-first, 0) for first in low]
+        windows["padding"] = tuple(max(pad, 0) for pad in (*low, *high))
+    return _with_rows_before(c, before, groups=int(c.attribute("group", 1)), output_padding=tuple(more), **windows)
+
+
+def _with_rows_before(c: Context, before: Sequence[int], **attributes: Any) -> str:
+    """A transposed convolution whose result begins so many elements before what the first tap reaches: there it is the bias."""
+    if not any(before):
+        return c.emit("conv_transpose", *c.inputs, **attributes)
+    result = c.emit("conv_transpose", *c.inputs[:2], **attributes)
+    result = c.emit("pad", result, before=(0, 0, *before), after=(0, 0, *[0] * len(before)), value=0)
+    return c.emit("add", result, c.reshape(c[2], (c.extent(2, 0), *[1] * len(before)))) if c.has(2) else result
 
 
 @converts("MaxPool", "AveragePool", "LpPool")
@@ -188,8 +197,16 @@ def _group_norm(c: Context) -> str:
 
 @converts("LRN")
 def _lrn(c: Context) -> str:
-    return c.emit("lrn", c[0], size=int(c.attribute("size")), alpha=float(c.attribute("alpha", 1e-4)),
-                  beta=float(c.attribute("beta", 0.75)), bias=float(c.attribute("bias", 1.0)))
+    size = int(c.attribute("size"))
+    alpha, beta, bias = (float(c.attribute(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    if size % 2 or size < 1:
+        return c.emit("lrn", c[0], size=size, alpha=alpha, beta=beta, bias=bias)
+    shape = c.type(0).shape  # a window of an even size has one neighbour more behind
+    planes = c.reshape(c.emit("square", c[0]), (shape[0], 1, shape[1], product(shape[2:])))
+    means = c.emit("avg_pool", planes, kernel=(size, 1), stride=(1, 1), padding=((size - 1) // 2, 0, size // 2, 0),
+                   dilation=(1, 1), count_padding=True)
+    scales = c.emit("add", c.emit("multiply", c.reshape(means, shape), c.constant(alpha, 0)), c.constant(bias, 0))
+    return c.emit("divide", c[0], c.emit("power", scales, c.constant(beta, 0)))
 
 
 @converts("Resize", "Upsample")

@@ -66,7 +66,7 @@ class Archive:
         if entry.get("use_pickle") is not False:
             raise _missing(name, "it is pickled, and pickles are never read")
         path, meta = entry.get("path_name"), tensor_meta(entry.get("tensor_meta"))
-        if not isinstance(path, str) or meta.dtype is None:
+        if not isinstance(path, str) or not (meta.dtype or meta.parts):
             raise _missing(name, "its place or its dtype is not one that can be read")
         key = f"{self._root}/data/{folder}/{path}", meta
         if key not in self._params:
@@ -78,18 +78,19 @@ class Archive:
         shape, strides = tuple(extent for extent in meta.shape if isinstance(extent, int)), meta.strides
         if len(shape) != len(meta.shape) or len(shape) != len(strides) or min(*shape, *strides, meta.offset, 0) < 0:
             raise _missing(name, "its shape and strides are no numbers")
-        dtype = array_dtype(str(meta.dtype))
+        dtype = array_dtype(meta.dtype) if meta.dtype else np.dtype(np.complex64 if meta.parts == "float32" else np.complex128)
         content = self._bytes(path, None, name)
         count, wanted = len(content) // dtype.itemsize, 1
         for extent in shape:
             wanted *= extent
         if wanted == 0:
-            return np.zeros(shape, dtype)
+            return _as_pairs(np.zeros(shape, dtype))
         last = meta.offset + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
         if wanted > count or last >= count:
             raise _missing(name, f"{wanted} elements of {meta.dtype} are not in its {len(content)} bytes")
         whole = np.frombuffer(content[:count * dtype.itemsize], dtype)[meta.offset:]
-        return np.lib.stride_tricks.as_strided(whole, shape, tuple(stride * dtype.itemsize for stride in strides), writeable=False)
+        return _as_pairs(np.lib.stride_tricks.as_strided(whole, shape, tuple(stride * dtype.itemsize for stride in strides),
+                                                         writeable=False))
 
     def _payload(self, folder: str, stem: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
         name = f"{self._root}/data/{folder}/{stem}_{folder}_config.json"
@@ -122,6 +123,14 @@ class Archive:
             except _DAMAGE as problem:
                 reason = str(problem)
         raise _missing(tensor, reason) if tensor else _damaged("the archive is not whole", reason)
+
+
+def _as_pairs(array: NDArray[Any]) -> NDArray[Any]:
+    """An array as values have it: complex numbers are pairs, the last dimension."""
+    if array.dtype.kind != "c":
+        return array
+    kind = np.float32 if array.dtype == np.complex64 else np.float64
+    return np.ascontiguousarray(array)[..., None].view(kind)
 
 
 def _damaged(what: str, reason: str) -> NotAModel:

@@ -32,6 +32,16 @@ class Call(Conversion):
         self.target, self.arguments, self.meta = target, dict(arguments), meta
         self._tensors, self._numbers = tensors, numbers
 
+    @property
+    def tensors_of_program(self) -> Callable[[str], str]:
+        """Our value of a tensor of the program, by name."""
+        return self._tensors
+
+    @property
+    def numbers_of_program(self) -> Callable[[str], Any]:
+        """What a symbol of the program is."""
+        return self._numbers
+
     def over(self, name: str, value: str) -> Call:
         """The same call with another value of ours for an argument."""
         call = Call(self.scope, self.target, self.arguments, self.meta, self.source, self._tensors, self._numbers)

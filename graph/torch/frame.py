@@ -15,13 +15,15 @@ from ..errors import NotAModel
 from ..inner import InnerScope, emit_if, emit_loop
 from ..types import TensorType
 from .aliases import Alias, Step
-from .call import ROWS, SYNONYMS, VIEWS, Call
+from .call import ROWS, SYNONYMS, VIEWS, Call, Row
 from .numbers import number
+from .pairs import row_of_pairs
 from .schema import Frame, Node, Symbol, TensorMeta, TensorName
 
 __all__ = ["FrameReading", "tensors_of"]
 
 _ATEN = "torch.ops.aten."
+_ITEM = (_ATEN + "item.", _ATEN + "_local_scalar_dense.")
 _ASSERTIONS = ("aten._assert", "aten.sym_constrain_range", "aten._assert_tensor_metadata", "aten._assert_scalar")
 _INLINED = ("torch.ops.higher_order.wrap_with_set_grad_enabled", "torch.ops.higher_order.wrap_with_autocast")
 _ITERATION = "iteration"
@@ -42,7 +44,7 @@ class FrameReading:
         """What has to be known before the rest can be read: our values, by the names under which they will be known."""
 
     def run(self) -> None:
-        for node in self.frame.nodes:
+        for node in _needed(self.frame):
             names = {str(name) for name in _names_of(node.arguments)}
             if names & self.waiting or not self.is_known(node):
                 if not self.is_known(node):
@@ -57,12 +59,17 @@ class FrameReading:
 
     def is_known(self, node: Node) -> bool:
         target = node.target
-        return not target.startswith("torch.ops.") or target in _INLINED or target in _CONTROL or _row_name(target)[0] in ROWS \
-            or _is_number(target) or _is_assertion(target)
+        return not target.startswith("torch.ops.") or target in _INLINED or target in _CONTROL \
+            or _is_number(target) or self.row(node) is not None
+
+    def row(self, node: Node) -> Row | None:
+        """The row of a node's operator: that of pairs, where it takes or gives complex numbers."""
+        name, _ = _row_name(node.target)
+        complexes = {each for each in (*tensors_of(dict(node.arguments)), *node.outputs)
+                     if (meta := self.frame.tensors.get(each)) is not None and meta.parts}
+        return row_of_pairs(name, complexes) if complexes else ROWS.get(name)
 
     def node(self, node: Node) -> None:
-        if _is_assertion(node.target):
-            return
         try:
             if node.target in _INLINED:
                 self.inlined(node)
@@ -91,10 +98,24 @@ class FrameReading:
         if node.target.startswith((_ATEN + "sym_size", _ATEN + "sym_numel")):
             shape = self.scope.graph.types[self.tensor(node.arguments["self"])].shape
             value: Any = shape[int(node.arguments["dim"])] if "sym_size" in node.target else product(shape)
+        elif node.target.startswith(_ITEM):
+            value = self.item(node)
         else:
             operands = [self.symbol(each) if isinstance(each, Symbol) else each for each in node.arguments.values()]
             value = number(node.target, operands)
         self.numbers.update(dict.fromkeys(node.outputs, value))
+
+    def item(self, node: Node) -> Any:
+        """The number that a tensor holds, which where it is no constant closes the graph when it is called. Raises NeedsValue."""
+        c = Call(self.scope, node.target, node.arguments, None, node.source, self.tensor, self.symbol)
+        c.measures, c.key = self.known, next(filter(None, node.outputs), node.name)
+        value = c.tensor()
+        known = self.scope.graph.data(value)
+        if known is not None:
+            return known.reshape(-1)[0].item()
+        if "float" in c.type(value).dtype:
+            raise Refused("it is a float that is not known")
+        return c.measured("item", lambda: c.cast(value, "int64"))
 
     def refuse(self, node: Node, reason: str) -> None:
         self.refused.setdefault(f"{node.target[:100]}: {reason}", []).append(node.source or node.name)
@@ -209,11 +230,17 @@ class FrameReading:
         meta = next((self.frame.tensors[each] for each in node.outputs if each in self.frame.tensors), None)
         c = Call(self.scope, name, node.arguments, meta, node.source, self.tensor, self.symbol)
         c.measures, c.key = self.known, next(filter(None, node.outputs), node.name)
-        row = ROWS[name]
+        row = self.row(node)
+        assert row is not None, "what is not known was refused"
         given = row(c)
         c.refuse_unread_arguments()
         values = [given] if isinstance(given, str) else list(given)
         first, source = next(((key, each) for key, each in node.arguments.items() if isinstance(each, TensorName)), ("", None))
+        if in_place and name in VIEWS:  # which writes nothing: the tensor looks at its memory in another way from here on
+            assert source is not None, "a view has a tensor that it is of"
+            turned = self.tensors[source].part(_step(row, c, first, name, 0), values[0])
+            self.tensors.update({each: turned for each in (source, *node.outputs[:1]) if each})
+            return
         if in_place:
             assert source is not None, "an operator in place has a tensor to write to"
             kind = c.type(self.tensor(source))
@@ -240,11 +267,12 @@ class FrameReading:
         meta = self.frame.tensors.get(name)
         if meta is None:
             raise Refused("nothing is said of its result")
-        agree = len(meta.shape) == len(kind.shape) and all(
+        shape, dtype = meta.value_type
+        agree = len(shape) == len(kind.shape) and all(
             each == other or not isinstance(each, int) or not isinstance(other, int)
-            for each, other in zip(meta.shape, kind.shape, strict=True))
-        if meta.dtype != kind.dtype or not agree:
-            raise Refused(f"its result would be {kind}, where torch says {meta.dtype}[{', '.join(map(str, meta.shape))}]")
+            for each, other in zip(shape, kind.shape, strict=True))
+        if dtype != kind.dtype or not agree:
+            raise Refused(f"its result would be {kind}, where torch says {dtype}[{', '.join(map(str, shape))}]")
 
     def tensor(self, name: str) -> str:
         return self.tensors[name].current()
@@ -285,7 +313,7 @@ def _step(row: Any, c: Call, first: str, name: str, at: int) -> Step:
         return results if isinstance(results, str) else results[at]
 
     back = VIEWS[name]
-    if back is None:
+    if back is None or row is not ROWS.get(name):
         return Step(name, forward, None)
     return Step(name, forward, lambda whole, part: back(_numbered(c, first, whole, at), whole, part))
 
@@ -324,7 +352,7 @@ def _is_assertion(target: str) -> bool:
 
 
 def _is_number(target: str) -> bool:
-    return target.startswith((_ATEN + "sym_size", _ATEN + "sym_numel", "_operator.", "torch.sym_", "math."))
+    return target.startswith((*_ITEM, _ATEN + "sym_size", _ATEN + "sym_numel", "_operator.", "torch.sym_", "math."))
 
 
 def _names_of(value: Any) -> list[str]:
@@ -335,6 +363,17 @@ def _names_of(value: Any) -> list[str]:
         parts = cast("Sequence[Any]", value.values() if isinstance(value, dict) else value)  # type: ignore[reportUnknownMemberType]
         return [name for each in parts for name in _names_of(each)]
     return []
+
+
+def _needed(frame: Frame) -> list[Node]:
+    """The nodes that give what others read, or write; what is only asserted of values is not computed."""
+    read = set(_names_of(list(frame.outputs)))
+    kept: list[Node] = []
+    for node in reversed(frame.nodes):
+        if not _is_assertion(node.target) and (not node.outputs or _row_name(node.target)[1] or not read.isdisjoint(node.outputs)):
+            read |= set(_names_of(dict(node.arguments)))
+            kept.append(node)
+    return kept[::-1]
 
 
 def tensors_of(value: Any) -> list[str]:

@@ -102,7 +102,7 @@ class _Reading:
             frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.input(entry.path, meta.shape, meta.dtype))
             return
         param = self.archive.param(entry.path)
-        if meta is None or (meta.shape, meta.dtype) != (param.type.shape, param.type.dtype):
+        if meta is None or meta.value_type != (param.type.shape, param.type.dtype):
             raise BadExternalData(f"the values of {entry.path!r} are not those that the program means"[:200], called=user_source(),
                                   reason=f"they are {param.type}", fix="write the archive again by torch.export.save")
         name = entry.path if entry.path and entry.path not in self.scope.graph.types else str(entry.argument)

@@ -21,6 +21,37 @@ def _embedding(c: Call) -> str:
     return c.emit("take", c.tensor("weight"), c.tensor("indices"), axis=0)
 
 
+@aten("embedding_bag.default", "embedding_bag.padding_idx", "_embedding_bag.default", "_embedding_bag_forward_only.default")
+def _embedding_bag(c: Call) -> Sequence[str]:
+    """Sums, or means, of the rows of bags, which lie one after another from their offsets on; those of padding_idx do not count."""
+    table, places, begins = c.tensor("weight"), c.tensor("indices"), c.tensor("offsets")
+    mode, padding = c.integer("mode", 0), c.integer("padding_idx", -1) if c.given("padding_idx", None) is not None else -1
+    if mode not in (0, 1):
+        raise Refused("it takes the greatest of its rows")
+    (count,), (bags,) = c.type(places).shape, c.type(begins).shape
+    if bool(c.known("include_last_offset", False)):
+        if not isinstance(bags, int):
+            raise Refused("how many bags it has is not known")
+        bags, begins = bags - 1, c.emit("slice", begins, begin=(0,), end=(bags - 1,), step=(1,), axes=(0,))
+    kind, width = c.type(begins).dtype, c.type(table).shape[1]
+    numbers = c.cast(c.emit("arange", shape=(count,)), kind)
+    bag = c.emit("subtract", c.emit("searchsorted", begins, numbers, right=True), c.filled(1, "int64"))
+    rows, counted = c.emit("take", table, places, axis=0), c.emit("broadcast_to", c.constant(1, table), shape=(count,))
+    if c.given("per_sample_weights", None) is not None:
+        rows = c.emit("multiply", rows, c.reshape(c.tensor("per_sample_weights"), (count, 1)))
+    if padding >= 0:
+        counted = c.cast(c.emit("not_equal", places, c.constant(padding, places)), c.type(table).dtype)
+        rows = c.emit("multiply", rows, c.reshape(counted, (count, 1)))
+    bag = c.reshape(bag, (count, 1))
+    zeros = c.emit("broadcast_to", c.constant(0, table), shape=(bags, width))
+    sums = c.emit("scatter_nd", zeros, bag, rows, reduction="add")
+    if mode == 1:
+        zeros = c.emit("broadcast_to", c.constant(0, table), shape=(bags,))
+        sizes = c.emit("maximum", c.emit("scatter_nd", zeros, bag, counted, reduction="add"), c.constant(1, table))
+        sums = c.emit("divide", sums, c.reshape(sizes, (bags, 1)))
+    return [sums, "", "", ""]
+
+
 @aten("index_select.default")
 def _index_select(c: Call) -> str:
     return c.emit("take", c.tensor(), c.tensor("index"), axis=c.axis())

@@ -76,6 +76,24 @@ def _linspace(c: Call) -> str:
     return c.constant(np.linspace(begin, end, steps).astype(array_dtype(c.dtype)))
 
 
+@aten(*(f"{name}_window.{kind}" for name in ("hann", "hamming", "blackman", "bartlett")
+        for kind in ("default", "periodic", "periodic_alpha", "periodic_alpha_beta")))
+def _window(c: Call) -> str:
+    """A window of so many numbers, which without periodic ends where it began."""
+    name, count = c.target.partition("_")[0], c.integer("window_length")
+    if not 0 <= count <= _MOST_NUMBERS:
+        raise Refused(f"it has {count} numbers")
+    turns = np.arange(count) / max(count if c.known("periodic", True) else count - 1, 1)
+    if name == "bartlett":
+        values = 1 - np.abs(2 * turns - 1)
+    else:
+        first = float(c.known("alpha", 0.54)) if name == "hamming" else 0.5
+        second = float(c.known("beta", 0.46)) if name == "hamming" else 0.5
+        weights = (0.42, 0.5, 0.08) if name == "blackman" else (first, second, 0.0)
+        values = weights[0] - weights[1] * np.cos(2 * np.pi * turns) + weights[2] * np.cos(4 * np.pi * turns)
+    return c.constant((np.ones(1) if count == 1 else values).astype(array_dtype(c.dtype)))
+
+
 @aten("eye.default", "eye.m")
 def _eye(c: Call) -> str:
     rows = c.integer("n")

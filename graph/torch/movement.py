@@ -114,8 +114,9 @@ def _transposed_back(c: Call, _whole: str, part: str) -> str:
     return c.emit("transpose", part, axes=tuple(order.index(at) for at in range(len(order))))
 
 
-@_view("permute.default", "transpose.int", "t.default", "numpy_T.default", "mT.default", "adjoint.default", "movedim.intlist",
-       "movedim.int", "moveaxis.intlist", "moveaxis.int", "swapaxes.default", "swapdims.default", back=_transposed_back)
+@_view("permute.default", "transpose.int", "transpose.default", "t.default", "numpy_T.default", "mT.default", "adjoint.default",
+       "movedim.intlist", "movedim.int",
+       "moveaxis.intlist", "moveaxis.int", "swapaxes.default", "swapdims.default", back=_transposed_back)
 def _transpose(c: Call) -> str:
     order = _order(c)
     return c.tensor() if order == sorted(order) else c.emit("transpose", c.tensor(), axes=tuple(order))
@@ -334,6 +335,18 @@ def _roll(c: Call) -> str:
             end: Extent = -far if far < 0 else size - far if isinstance(size, int) else extent(f"({size}) - {far}")
             value = c.emit("concat", cut(c, value, at, end, size), cut(c, value, at, 0, end), axis=at)
     return c.reshape(value, c.type(whole).shape)
+
+
+@aten("fft_fftshift.default", "fft_ifftshift.default")
+def _centred(c: Call) -> str:
+    """Each axis turned by half of its extent."""
+    value = c.tensor()
+    for axis in c.axes() if c.given("dim", None) is not None else range(c.rank(value)):
+        size = c.extent(value, axis)
+        at = (size + 1) // 2 if "ifft" not in c.target else size // 2
+        if 0 < at < size:
+            value = c.emit("concat", cut(c, value, axis, at, size), cut(c, value, axis, 0, at), axis=axis)
+    return value
 
 
 @aten("diff.default")

@@ -62,6 +62,17 @@ def _recurrent(c: Call) -> Sequence[str]:
     return [result, *(c.emit("stack", *values, axis=0) for values in zip(*last, strict=True))]
 
 
+@aten("lstm_cell.default", "gru_cell.default", "rnn_tanh_cell.default", "rnn_relu_cell.default")
+def _cell(c: Call) -> Sequence[str]:
+    """One step."""
+    kind = c.target.partition(".")[0].removesuffix("_cell")
+    x, weights = c.tensor("input"), [c.tensor("w_ih"), c.tensor("w_hh")]
+    if c.given("b_ih", None) is not None:
+        weights += [c.tensor("b_ih"), c.tensor("b_hh")]
+    states = c.tensors("hx") if kind == "lstm" else [c.tensor("hx")]
+    return _direction(c, kind, c.reshape(x, (1, *c.type(x).shape)), weights, states)[1:]
+
+
 def _part(c: Call, state: str, at: int) -> str:
     row = c.emit("slice", state, begin=(at,), end=(at + 1,), step=(1,), axes=(0,))
     return c.reshape(row, c.type(state).shape[1:])

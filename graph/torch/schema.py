@@ -17,6 +17,7 @@ __all__ = ["Exported", "Frame", "Node", "Odd", "Symbol", "TensorMeta", "TensorNa
 
 _DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool",
            13: "bfloat16", 28: "uint16", 34: "uint32", 35: "uint64"}
+_PARTS = {10: "float32", 11: "float64"}
 _FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 _MOST_EXPRESSION = 2000
 
@@ -38,13 +39,19 @@ class Odd(str):
 @dataclass(frozen=True)
 class TensorMeta:
     """What is said of a tensor. dtype: None for one that values here cannot have. strides: in elements; `hints` stand for symbols
-    in strides and `sizes`, the shape as it was in the example."""
+    in strides and `sizes`, the shape as it was in the example. parts: of complex numbers the dtype of their two parts."""
 
     dtype: str | None
     shape: tuple[Extent, ...]
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    parts: str | None = None
+
+    @property
+    def value_type(self) -> tuple[tuple[Extent, ...], str | None]:
+        """The shape and the dtype of our value of it: complex numbers are pairs, the last dimension."""
+        return ((*self.shape, 2), self.parts) if self.parts else (self.shape, self.dtype)
 
     @property
     def is_contiguous(self) -> bool:
@@ -174,7 +181,8 @@ def tensor_meta(meta: Any) -> TensorMeta:
     offset = whole.get("storage_offset")
     return TensorMeta(
         _DTYPES.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None, tuple(map(_extent, sizes)),
-        tuple(map(_hinted, sizes)), tuple(map(_hinted, strides)), 0 if offset is None else _hinted(offset))
+        tuple(map(_hinted, sizes)), tuple(map(_hinted, strides)), 0 if offset is None else _hinted(offset),
+        _PARTS.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None)
 
 
 def _extent(size: Any) -> Extent:

@@ -134,3 +134,23 @@ def test_tables_of_labels_and_of_words() -> None:
         "TfIdfVectorizer", ["x"], ["y"], mode="TFIDF", min_gram_length=1, max_gram_length=3, max_skip_count=2,
         ngram_counts=[0, 2, 6], ngram_indexes=[3, 0, 1, 2, 4], pool_int64s=[2, 5, 2, 5, 5, 5, 5, 2, 2], weights=[0.5, 2, 3, 4, 5])
     agrees([words], {"x": np.asarray([[2, 5, 5, 2, 2, 5, 1], [5, 5, 5, 2, 9, 2, 2]])}, ["y"])
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("taps", "step"), [(2, 5), (1, 4)])
+def test_a_transposed_convolution_whose_taps_are_fewer_than_its_steps(mode: str, taps: int, step: int) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], auto_pad=mode, strides=[step, step])
+    y, = agrees([node], {"x": drawn(1, 2, 4, 5), "w": drawn(2, 3, taps, taps), "b": drawn(3)}, ["y"])
+    assert y.shape == (1, 3, 4 * step, 5 * step), "as many as inputs times steps, the bias where nothing is reached"
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_neighbours_of_an_even_number_have_one_more_behind(size: int) -> None:
+    """onnx's reference takes rows of the batch for channels here; the sum is the specification's."""
+    x = drawn(2, 5, 3, 2)
+    squares = np.stack([(x[:, max(0, at - (size - 1) // 2):at + size // 2 + 1] ** 2).sum(1) for at in range(5)], 1)
+    node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.3, beta=0.6, bias=1.2)
+    shown = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", x.shape), ("y", None))]
+    graph = helper.make_graph([node], "net", shown[:1], shown[1:])
+    m = tw.build(tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])))
+    np.testing.assert_allclose(m(x), x / (1.2 + 0.3 / size * squares) ** 0.6, rtol=1e-5)

@@ -46,6 +46,11 @@ def normal(*shape: int) -> Any:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
+def pairs(x: Any) -> Any:
+    """Pairs as complex numbers."""
+    return torch.view_as_complex(x)
+
+
 FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
     (lambda x, g: F.grid_sample(x, g, "bicubic", "border", align_corners=False), [normal(2, 3, 5, 7), normal(2, 4, 3, 2)]),
     (lambda t: F.affine_grid(t, (2, 1, 4, 5), align_corners=False), [normal(2, 2, 3)]),
@@ -72,6 +77,24 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
     (lambda v, g: torch._weight_norm(v, g, 2), [normal(4, 3, 5), normal(1, 1, 5)]),
     (lambda a, b: (torch.cdist(a, b), F.pairwise_distance(a[:, :3], b), torch.linalg.cross(a[:, :3], b)),
      [normal(2, 4, 3), normal(2, 3, 3)]),
+    (lambda x: (torch.fft.fftn(x, dim=(-2, -1)).real, torch.fft.rfft(x, n=13).imag, torch.fft.ifft2(torch.fft.fft2(x)).real,
+                torch.fft.irfftn(torch.fft.rfftn(x, norm="ortho"), norm="ortho"), torch.fft.fftshift(torch.fft.fft(x).abs()),
+                torch.fft.irfft(torch.fft.rfft(x, norm="forward"), n=10, norm="forward")), [normal(3, 7, 12)]),
+    (lambda x: (torch.stft(x, 16, 5, 12, torch.hann_window(12), return_complex=True).abs(), torch.view_as_real(torch.stft(
+        x, 9, center=False, normalized=True, window=torch.hamming_window(9, periodic=False), return_complex=True))),
+     [normal(2, 61)]),
+    (lambda a, b: torch.view_as_real(torch.stack([
+        pairs(a) * pairs(b), pairs(a) / pairs(b), pairs(a) + pairs(b), pairs(a) - 2 * pairs(b), pairs(a).conj() * 3 + 1,
+        torch.exp(pairs(a)), pairs(a) * pairs(a), pairs(a) / 3, torch.polar(a[..., 0].abs(), b[..., 1]), b[..., 0] + pairs(a),
+        torch.complex(a[..., 0], b[..., 1]) * a[..., 0]])), [normal(3, 5, 2), normal(5, 3, 2).reshape(3, 5, 2)]),
+    (lambda a, b: (torch.view_as_real(torch.cat([pairs(a) @ pairs(b).mT,
+                                                 torch.einsum("ij,kj->ik", pairs(a), pairs(b).conj())]).t()),
+                   pairs(a).angle(), pairs(a).abs(), torch.view_as_real(pairs(a).reshape(-1)[1:4].flip(0).sum())),
+     [normal(3, 5, 2), normal(4, 5, 2)]),
+    (lambda x: (x.clone().unsqueeze_(1).squeeze_(1).t_(), x.clone().transpose_(0, 1) + 1), [normal(3, 4)]),
+    (lambda x, w: (F.embedding_bag(x, w, mode="sum"), F.embedding_bag(x, w, mode="mean", padding_idx=2), F.embedding_bag(
+        x.reshape(-1), w, torch.tensor([0, 0, 5]), per_sample_weights=w[:1].expand(8, 5)[:, 0].contiguous(), mode="sum")),
+     [torch.tensor([[1, 2, 0, 2], [2, 2, 2, 2]]), normal(3, 5)]),
 ]
 
 
@@ -85,6 +108,52 @@ def test_operators(at: int) -> None:
 def test_recurrent_layers(kind: str) -> None:
     check(Recurrent(kind, num_layers=2, bidirectional=True, batch_first=True), normal(2, 3, 5))
     check(Recurrent(kind, bias=False), normal(3, 1, 5))
+
+
+def test_a_step_of_a_recurrent_layer() -> None:
+    for kind, states in (("LSTMCell", 2), ("GRUCell", 1), ("RNNCell", 1)):
+        given = [normal(3, 4) + at for at in range(states)]
+        cell = getattr(torch.nn, kind)(5, 4)
+        check(Module(lambda x, *s, cell=cell, many=states > 1: cell(x, s if many else s[0])), normal(3, 5), *given)
+
+
+class Filter(torch.nn.Module):  # type: ignore[misc]
+    """A global filter of an image, with a complex parameter and a complex buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(pairs(normal(7, 5, 2)))
+        self.register_buffer("turns", torch.polar(torch.ones(7, 1), normal(7, 1)))
+
+    def forward(self, x: Any) -> Any:
+        return torch.fft.irfft2(torch.fft.rfft2(x, norm="ortho") * self.weight * self.turns, s=(7, 8), norm="ortho")
+
+
+def test_complex_weights_are_pairs_and_what_is_built_agrees() -> None:
+    x = normal(2, 7, 8)
+    check(Filter(), x)
+    assert tw.build(tw.graph.from_torch(Filter().eval(), (x,))).verify(x.numpy())
+
+
+def test_a_transform_of_an_open_length() -> None:
+    function = Module(lambda x: torch.fft.rfft(x).abs())
+    size = torch.export.Dim("n", min=2)
+    g = tw.graph.from_torch(torch.export.export(function, (normal(3, 8),), dynamic_shapes=(({1: size},),)))
+    m = tw.build(g)
+    for n in (2, 9, 64, 101):
+        np.testing.assert_allclose(m(normal(3, n).numpy()), torch.fft.rfft(normal(3, n)).abs().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_that_are_only_asserted_are_not_computed_and_others_are_measured() -> None:
+    def parts(x: Any, sizes: Any) -> Any:
+        torch._check(sizes.sum().item() <= 7)
+        first, last = torch.split(x, sizes.tolist())
+        return first.sum(0) * last.mean(0)
+
+    x, sizes = normal(7, 3), torch.tensor([2, 5])
+    g = tw.graph.from_torch(Module(parts).eval(), (x, sizes))
+    for each in (sizes, torch.tensor([4, 3])):
+        np.testing.assert_allclose(g.run(x.numpy(), each.numpy())[0], parts(x, each).numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_a_recurrent_layer_is_machine_code() -> None:
