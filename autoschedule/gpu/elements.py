@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.analysis.linear import linear, terms
+from ...ir.analysis.warps import sectors
 from ...ir.expr import IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
 from ...te.axis import thread_axis
@@ -23,7 +24,7 @@ from ...te.operation import Operation
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
 from ..estimate import Estimate
-from ..operations import axes_in, contiguous, elements, fixed_extent, loads_of
+from ..operations import axes_in, axes_of, contiguous, elements, fixed_extent, loads_of
 from ..plan import Candidate
 from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, lanes_of
 
@@ -35,6 +36,8 @@ __all__ = ["element_a_thread", "injective", "vectors_a_thread"]
 
 BANK = 4
 """Bytes of a bank of shared memory."""
+SAVED = 1.25
+"""Times the fewest sectors of memory: as few are as good."""
 TILE_COLUMNS = 8
 """Vectors of a row of a tile that is read across."""
 
@@ -92,7 +95,20 @@ def _lanes(op: Operation) -> tuple[int, str]:
     if count and count % lanes and _is_flat(op):
         count = elements(op) or count
     own = gcd(lanes, count) if count else 1
+    few = _fewest_sectors(op, own)
+    if few < own:
+        return few, ", since those beside them are read apart"
     return own, "" if own == lanes else f", since {'a row has ' + str(count) if count else 'sizes are not known'}"
+
+
+def _fewest_sectors(op: Operation, most: int) -> int:
+    """How many neighbours, up to so many, a thread has for the fewest sectors of memory, the more where few are saved: what
+    neighbours of one thread read alone, being apart or nowhere a whole vector, the threads beside it read together."""
+    extents = [fixed_extent(axis) for axis in op.axis]
+    plain = not op.axis or all(load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in axes_of(load) for load in loads_of(op))
+    ways = [most >> by for by in range(most.bit_length())] if all(extents) and not plain else [most]
+    read = {way: sectors(op.values, op.axis, extents, way, most) for way in ways} if len(ways) > 1 else {}
+    return min(ways, key=lambda way: (read[way] > SAVED * min(read.values()), -way)) if read else most
 
 
 def _is_flat(op: Operation) -> bool:

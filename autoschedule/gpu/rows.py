@@ -50,7 +50,7 @@ def rows(group: Group) -> None:
 def _row(group: Group, chain: RowChain) -> Row:
     """What the rows of a chain are."""
     ops = [*group.parts, group.anchor]
-    longest = max(ops, key=lambda op: prod(map(fixed_extent, _inner(op, chain))))
+    longest = max(ops, key=lambda op: (prod(map(fixed_extent, _inner(op, chain))), len(_inner(op, chain))))  # rows may be of 1
     inner = _inner(longest, chain)
     extent = prod(map(fixed_extent, inner))
     count = max(prod(map(fixed_extent, op.axis)) // prod(map(fixed_extent, chain.inside.get(op, ()))) for op in ops)

@@ -13,6 +13,7 @@ from math import prod
 
 from ...codegen.gpus import Gpu, Occupancy
 from ...ir.analysis.warps import Touch, block_of, touches
+from ...ir.buffer import Buffer
 from ...ir.stmt import For
 
 __all__ = ["shortfalls"]
@@ -35,7 +36,8 @@ def _of_memory(found: Iterable[Touch]) -> Iterator[str]:
     """By the array and what is done with it."""
     places: dict[tuple[str, str, str], list[Touch]] = {}
     for touch in found:
-        places.setdefault((touch.buffer.name, touch.buffer.scope, "stored" if touch.stored else "read"), []).append(touch)
+        scope = touch.array.scope if isinstance(touch.array, Buffer) else "global"
+        places.setdefault((touch.array.name, scope, "stored" if touch.stored else "read"), []).append(touch)
     for (name, scope, done), some in places.items():
         if any(touch.by_data for touch in some):
             yield f"{name} is {done} where data say"

@@ -1,7 +1,7 @@
 """What the threads of one warp touch together: sectors of global memory, and passes through the banks of shared memory.
 
     for touch in touches(kernel):           # the outermost loop of a kernel, of stage "loops"
-        print(touch.buffer.name, touch.passes, touch.least, touch.apart)        # A 32 4 8
+        print(touch.array.name, touch.passes, touch.least, touch.apart)        # A 32 4 8
 
 The addresses of two warps are computed one by one: of the second of a block at half of the grid, in the middle of each loop around,
 and of one at a third, where loops begin; at odd numbers, which show what does not begin where sectors do. Global memory comes in
@@ -12,7 +12,7 @@ under them; an index that is read from memory may be any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -21,11 +21,12 @@ import numpy as np
 
 from .. import expr
 from ..buffer import Buffer
-from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Select, Var
+from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, IterVar, ProducerLoad, Select, Var
 from ..stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
 from ..visit import children, post_order, walk
+from .footprint import Array
 
-__all__ = ["Block", "Touch", "block_of", "kernels_of", "touches"]
+__all__ = ["Block", "Touch", "block_of", "kernels_of", "sectors", "touches"]
 
 WARP, SECTOR, BANKS, WORD, WIDEST = 32, 32, 32, 4, 16
 _PARTS = (2, 3)
@@ -54,7 +55,7 @@ class Touch:
     the bytes need in the best order; both 0 where data decide. apart: how many elements lie between what neighbouring threads
     touch, mostly."""
 
-    buffer: Buffer
+    array: Array
     stored: bool
     passes: int
     least: int
@@ -170,8 +171,23 @@ def touches(kernel: For) -> Iterator[Touch]:
 
 
 def _by_data(value: Expr, known: Known) -> bool:
-    return any(isinstance(node, BufferLoad) or isinstance(node, Var) and node in known and known[node] is None
+    return any(isinstance(node, (BufferLoad, ProducerLoad)) or isinstance(node, Var) and node in known and known[node] is None
                for node in post_order(value))
+
+
+def sectors(values: Sequence[Expr], axes: Sequence[IterVar], extents: Sequence[int], together: int, most: int) -> float:
+    """Sectors of memory for each element of an operation of these axes that warps read for its values, where the threads of one
+    have `together` neighbours each, of all elements in their order. Some runs of `most` elements a thread are looked at, a multiple
+    of these. What data decide is not counted."""
+    total, whole = 0, WARP * most
+    for part in _PARTS:
+        for begin in range(prod(extents) // whole // part * whole, (prod(extents) // whole // part + 1) * whole, WARP * together):
+            number: Lanes = begin + np.arange(WARP)[None, :] * together + np.arange(together)[:, None]
+            known: dict[Var, Lanes | None] = {}
+            for axis, extent in zip(reversed(axes), reversed(extents), strict=True):
+                known[axis], number = number % extent, number // extent
+            total += sum(touch.passes for value in values for touch in _loads(value, known, np.full((1, WARP), True)))
+    return total / (len(_PARTS) * whole)
 
 
 def _within(loop: For, known: Known, part: int) -> Lanes | None:
@@ -236,47 +252,52 @@ def _loads(value: Expr, known: Known, active: Lanes) -> Iterator[Touch]:
             parts = [(node.false_value, outside), (node.true_value, inside), (node.condition, own)]
             stack.extend((part, under) for part, under in parts if under.any())
             continue
-        if isinstance(node, BufferLoad):
-            yield from _touched(node.buffer, node.indices, False, known, own)
+        if isinstance(node, (BufferLoad, ProducerLoad)):
+            yield from _touched(node.buffer if isinstance(node, BufferLoad) else node.producer, node.indices, False, known, own)
         stack.extend((child, own) for child in children(node))
 
 
-def _touched(buffer: Buffer, indices: tuple[Expr, ...], stored: bool, known: Known, active: Lanes) -> Iterator[Touch]:
-    shape, values = _shape(buffer), [_value(index, known) for index in indices]
-    if buffer.scope not in ("global", "shared") or shape is None:
+def _touched(array: Array, indices: tuple[Expr, ...], stored: bool, known: Known, active: Lanes) -> Iterator[Touch]:
+    shape, values = _shape(array), [_value(index, known) for index in indices]
+    scope = array.scope if isinstance(array, Buffer) else "global"
+    if scope not in ("global", "shared") or shape is None:
         return
     if any(value is None for value in values):
         if any(_by_data(index, known) for index in indices):
-            yield Touch(buffer, stored, 0, 0, 0)
+            yield Touch(array, stored, 0, 0, 0)
         return
     place: Lanes = np.zeros((1, WARP), np.int64)
-    for value, stride in zip(values, _strides(buffer, shape), strict=True):
+    for value, stride in zip(values, _strides(array, shape), strict=True):
         assert value is not None
         place = place + value * stride
     at, own = np.broadcast_arrays(place, active)
     neighbours = np.diff(at[0][own[0]])
     apart = int(np.bincount(np.abs(neighbours)).argmax()) if neighbours.size else 0
     passes = least = 0
-    for begins, there, size in _accesses(at, own, buffer.dtype.bytes):
-        more = _sectors(begins[there], size) if buffer.scope == "global" else _bank_passes(begins, there, size)
+    for begins, there, size in _accesses(at, own, array.dtype.bytes):
+        more = _sectors(begins[there], size) if scope == "global" else _bank_passes(begins, there, size)
         passes, least = passes + more[0], least + more[1]
     if passes:
-        yield Touch(buffer, stored, passes, least, apart)
+        yield Touch(array, stored, passes, least, apart)
 
 
 def _accesses(at: Lanes, own: Lanes, item: int) -> Iterator[tuple[Lanes, Lanes, int]]:
-    """The instructions for the places of a vectorized loop: addresses, which threads, bytes of each."""
-    count = len(at)
-    size = count * item
-    if count > 1 and (at == at[:1]).all():
-        count = 1
-    elif count > 1 and (at == at[:1] + np.arange(count)[:, None]).all() and not (at[0] * item % min(size, WIDEST)).any():
-        size = next(each for each in (16, 8, 4, 2, 1) if size % each == 0)
-        for first in range(0, count * item, size):
-            yield at[0] * item + first, own[0], size
-        return
-    for row in range(count):
-        yield at[row] * item, own[row], item
+    """The instructions for the places of a vectorized loop, each of which is touched once: addresses, which threads, bytes of each.
+    """
+    rows = [row for row in np.argsort(at[:, 0], kind="stable") if own[row].any()]
+    rows = [row for before, row in zip([-1, *rows], rows, strict=False) if before < 0 or (at[row] != at[before]).any()]
+    places, count = at[rows], len(rows)
+    together = next(each for each in range(count, 0, -1) if count % each == 0 and each * item <= max(WIDEST, item)
+                    and _is_vector(places.reshape(-1, each, WARP)))
+    for row in range(0, count, together):
+        yield places[row] * item, own[rows[row]], together * item
+
+
+def _is_vector(at: Lanes) -> bool:
+    """Whether what stands along the second dimension lies side by side, and begins where as much does."""
+    together: int = at.shape[1]
+    beside: Lanes = at[:, :1] + np.arange(together)[:, None]
+    return together == 1 or np.array_equal(at, beside) and not np.any(at[:, 0] % together)
 
 
 def _sectors(begins: Lanes, size: int) -> tuple[int, int]:
@@ -298,12 +319,12 @@ def _bank_passes(begins: Lanes, there: Lanes, size: int) -> tuple[int, int]:
     return passes, least
 
 
-def _shape(buffer: Buffer) -> tuple[int, ...] | None:
+def _shape(array: Array) -> tuple[int, ...] | None:
     """As numbers; None where a call decides them."""
-    shape = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]
-    return tuple(shape) if len(shape) == len(buffer.shape) else None
+    shape = [extent.value for extent in array.shape if isinstance(extent, IntImm)]
+    return tuple(shape) if len(shape) == len(array.shape) else None
 
 
-def _strides(buffer: Buffer, shape: tuple[int, ...]) -> list[int]:
-    said = [stride.value for stride in buffer.strides if isinstance(stride, IntImm)]
+def _strides(array: Array, shape: tuple[int, ...]) -> list[int]:
+    said = [stride.value for stride in array.strides if isinstance(stride, IntImm)] if isinstance(array, Buffer) else []
     return said if said else [prod(shape[at + 1:]) for at in range(len(shape))]

@@ -73,3 +73,19 @@ def test_a_plan_says_what_is_not_read_side_by_side() -> None:
                        (lambda i, j: A[i, 63 - j], "places that lie apart"), (lambda i, j: A[j, i], "since A is read across")):
         s = tw.autoschedule.schedule([te.compute((64, 64), read, name="C")], target="cuda")
         assert said in s.plan[0].description
+
+
+@pytest.mark.parametrize(("declared", "at_once"), [
+    (lambda A: te.compute((32, 64), lambda i, j: A[i, te.max(j - 1, 0)] + A[i, te.min(j + 1, 63)], name="C"), 1),
+    (lambda A: te.compute((32, 64), lambda i, j: A[i, j] + A[te.max(i - 1, 0), j], name="C"), 4),
+    (lambda A: te.compute((32, 128), lambda i, j: A[i, j // 2], name="C"), 4)], ids=["beside", "above", "twice"])
+def test_what_is_read_beside_its_place_is_read_by_neighbouring_threads(declared: Any, at_once: int) -> None:
+    A = te.placeholder((32, 64), name="A")
+    output = declared(A)
+    s = tw.autoschedule.schedule([output], target="cuda -emulate")
+    assert [row.description.partition(" ")[0] for row in s.plan] == [str(at_once)], "other numbers read more sectors"
+    assert gpu_choices.differs(output, np.random.default_rng(6)) == ""
+    f = tw.build(s, [A, output], target="cuda -emulate")
+    f(np.ones((32, 64), "float32"), np.zeros(tuple(int(extent) for extent in output.shape), "float32"))
+    moved = [row for row in f.kernels[0].traffic if row.memory == "global"]
+    assert sum(row.transactions for row in moved) <= 1.3 * sum(row.least for row in moved)

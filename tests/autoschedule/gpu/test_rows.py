@@ -49,3 +49,12 @@ def test_few_sums_of_many_terms_are_shared_among_blocks() -> None:
     first, last = kernel.kernels
     assert first.grid[0] > 1 and last.grid == (1, 1, 1)
     assert first.uncoalesced == 0
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 1)])
+def test_a_row_of_one_element_is_a_row(shape: tuple[int, ...]) -> None:
+    A = te.placeholder(shape, name="A")
+    k = te.reduce_axis((0, 1), name="k")
+    squares = te.compute(shape[:-1], lambda *row: te.sum(A[(*row, k)] * A[(*row, k)], axis=k), name="squares")
+    output = te.compute(shape, lambda *at: A[at] * te.rsqrt(squares[at[:-1]] + 1.0), name="scaled")
+    assert gpu_choices.differs(output, np.random.default_rng(5), bits=False) == ""

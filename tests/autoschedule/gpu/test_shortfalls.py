@@ -34,7 +34,7 @@ def test_a_warp_touches_what_the_emulator_counts(at: int) -> None:
     (kernel,) = kernels_of(lower(s, [A, C], "main"))
     assert block_of(kernel).threads == {"threadIdx.x": 64}
     scope = "shared" if in_shared else "global"
-    foreseen = {(touch.passes, touch.least) for touch in touches(kernel) if touch.buffer.scope == scope and not touch.stored}
+    foreseen = {(touch.passes, touch.least) for touch in touches(kernel) if touch.array.scope == scope and not touch.stored}
     f = tw.build(s, [A, C], target="cuda -emulate")
     f(np.zeros(640, dtype), np.zeros(64, dtype))
     rows = [row for row in f.kernels[0].traffic if row.memory == scope and not row.stores]
