@@ -1,7 +1,8 @@
 """torch.compile(model, backend="tilewright"): what torch captures of a model, built to one native call, or left to torch.
 
 For inference the program is taken as it is captured, in which attention is attention. Where gradients are wanted, torch makes a
-forward and a backward program of it first, and each is compiled, or left, by itself.
+forward and a backward program of it first, and each is compiled, or left, by itself. Where torch takes sizes for such that change,
+a program is built for those of each call.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -16,11 +18,14 @@ from ...codegen.result import BuildOptions
 from ...errors import TilewrightError
 from ..graph import Graph
 from ..model import build_model
+from .call import ROWS
 from .from_torch import from_torch
 
 __all__ = ["compiled", "torch_report"]
 
 _counts: Counter[str] = Counter()
+_MOST_SIZES = 16
+"""Of one program whose sizes change."""
 
 
 def torch_report() -> dict[str, int]:
@@ -37,23 +42,62 @@ def compiled(module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
         functorch: Any = import_module("functorch.compile")
 
         def part(program: Any, given: Sequence[Any]) -> Any:
-            return functorch.make_boxed_func(_built(torch, program, given))
+            return functorch.make_boxed_func(_for_sizes(torch, program, given))
 
-        return common.aot_autograd(fw_compiler=part, bw_compiler=part)(module, examples)
-    return _built(torch, module, examples)
+        attention: Any = import_module("torch.nn.attention")
+        with attention.sdpa_kernel(attention.SDPBackend.MATH):  # attention whose derivative is made of operators
+            return common.aot_autograd(fw_compiler=part, bw_compiler=part, decompositions=_taken_apart())(module, examples)
+    return _for_sizes(torch, module, examples)
+
+
+@cache
+def _taken_apart() -> dict[Any, Any]:
+    """How torch takes apart what there is no row for, the derivatives of most operators among it, and the norms with what their
+    derivatives need, of which rows give the first result alone."""
+    table: dict[Any, Any] = import_module("torch._decomp").decomposition_table
+    return {operator: how for operator, how in table.items()
+            if "native_" in str(operator) or str(operator).removeprefix("aten.") not in ROWS}
+
+
+def _for_sizes(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
+    """The program for the sizes of its examples; where torch says that they change, for those of each call, as many as there are
+    places for: torch computes the others."""
+    if _is_static(torch, examples):
+        return _built(torch, module, examples)
+    made: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def call(*given: Any) -> Any:
+        sizes = tuple((each.shape, each.stride()) if isinstance(each, torch.Tensor) else each for each in given)
+        if sizes not in made and len(made) < _MOST_SIZES:
+            made[sizes] = _built(torch, module, given)
+        program: Callable[..., Any] = made.get(sizes, module.forward)
+        return program(*given)
+
+    return call
+
+
+def _is_static(torch: Any, examples: Sequence[Any]) -> bool:
+    return all(isinstance(each, torch.Tensor) and all(type(size) is int for size in (*each.shape, *each.stride()))
+               for each in examples)
 
 
 def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
-    """The program as one native call, or, where it cannot be, as it is."""
-    if not all(isinstance(each, torch.Tensor) and each.device.type == "cpu" and all(type(size) is int for size in each.shape)
-               for each in examples):
-        return _left(module, "an input is no tensor on the CPU, or its size changes")
+    """The program for these sizes as one native call, or, where it cannot be, as it is."""
+    if not all(type(each) is int or isinstance(each, torch.Tensor) and each.device.type == "cpu" for each in examples):
+        return _left(module, "an input is no tensor on the CPU")
+    nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
     results = [each for node in module.graph.nodes if node.op == "output" for each in node.args[0]]
-    kept = [at for at, each in enumerate(results) if each is not None]
+    passed = {at: nodes.index(each) for at, each in enumerate(results) if each in nodes}
+    kept = [at for at, each in enumerate(results) if each is not None and at not in passed]
+    if not all(hasattr(results[at], "name") for at in kept):
+        return _left(module, "it gives what is no tensor")
+    if not kept:
+        return module.forward
     try:
         with torch._guards.tracing(None), torch.utils._python_dispatch._disable_current_modes():  # the program stands for itself
-            given = [torch.empty_strided(each.shape, each.stride(), dtype=each.dtype) for each in examples]
-            g = from_torch(module, given)
+            tensors = [torch.empty_strided(each.shape, each.stride(), dtype=each.dtype)
+                       for each in examples if type(each) is not int]
+            g = from_torch(_part(torch, module, examples, kept), tensors)
     except TilewrightError as problem:
         lines = [problem.headline, *str(problem.reason).strip().splitlines()]
         return _left(module, f"{problem.code}: {lines[min(1, len(lines) - 1)].strip()}"[:300])
@@ -61,19 +105,37 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
         return _left(module, f"torch.export says {type(problem).__name__}: {problem}"[:300])
     if not isinstance(g, Graph):
         return _left(module, "its sizes depend on values")
-    if len(g.outputs) != len(kept) or not all(hasattr(results[at], "name") for at in kept):
-        return _left(module, "it writes to its inputs, or gives what is no tensor")
+    if len(g.outputs) != len(kept):
+        return _left(module, "it writes to its inputs")
     m = build_model(g, "llvm", None, BuildOptions(), exact=False)
     _counts["compiled"] += 1
+    is_size = [not isinstance(results[at].meta.get("val", tensors[0] if tensors else None), torch.Tensor) for at in kept]
 
     def call(*given: Any) -> Any:
-        outputs: Any = m(*(each.detach() for each in given))
+        outputs: Any = m(*(each.detach() for each in given if type(each) is not int))
         values: list[Any] = [None] * len(results)
-        for at, each in zip(kept, outputs if len(kept) > 1 else [outputs], strict=True):
-            values[at] = torch.from_numpy(each)
+        for at, place in passed.items():
+            values[at] = given[place]
+        for at, each, size in zip(kept, outputs if len(kept) > 1 else [outputs], is_size, strict=True):
+            values[at] = int(each) if size else torch.from_numpy(each)
         return values
 
     return call
+
+
+def _part(torch: Any, module: Any, examples: Sequence[Any], kept: Sequence[int]) -> Any:
+    """The module that takes the tensors alone, for the sizes that are among the examples, and gives what is computed alone."""
+    class Part(torch.nn.Module):
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+            self.whole = module
+
+        def forward(self, *tensors: Any) -> Any:
+            rest = iter(tensors)
+            results = self.whole(*(each if type(each) is int else next(rest) for each in examples))
+            return tuple(results[at] for at in kept)
+
+    return Part()
 
 
 def _left(module: Any, reason: str) -> Callable[..., Any]:

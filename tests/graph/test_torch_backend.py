@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import Any
 
@@ -53,4 +54,31 @@ def test_forward_and_backward_are_compiled() -> None:
     made = torch.autograd.grad(torch.compile(model, backend=compiled)(x).square().sum(), list(model.parameters()))
     for one, other in zip(made, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert counted(before) == {"compiled": 2}
+
+
+def test_training_with_norms_convolutions_and_batches_that_change_is_compiled_whole() -> None:
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Conv2d(2, 4, 3, stride=2, groups=2), nn.BatchNorm2d(4), nn.MaxPool2d(2), nn.Flatten(),
+                          nn.LayerNorm(16))
+    twin = copy.deepcopy(model)
+    fast, before = torch.compile(model, backend=compiled), tw.graph.torch_report()
+    for batch in (2, 3):
+        x = torch.randn(batch, 2, 9, 9)
+        for each in (fast, twin):
+            each(x)[:, :5].square().sum().backward()
+    for one, other in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5)
+    for one, other in zip(model.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert counted(before) == {"compiled": 4}, "forward and backward, for two sizes"
+
+
+def test_attention_with_its_derivative_is_compiled() -> None:
+    torch.manual_seed(3)
+    q, before = torch.randn(1, 2, 4, 8, requires_grad=True), tw.graph.torch_report()
+    expected, = torch.autograd.grad(nn.functional.scaled_dot_product_attention(q, q, q).square().sum(), q)
+    fast = torch.compile(lambda q: nn.functional.scaled_dot_product_attention(q, q, q).square().sum(), backend=compiled)
+    made, = torch.autograd.grad(fast(q), q)
+    torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5)
     assert counted(before) == {"compiled": 2}
