@@ -60,6 +60,9 @@ def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
     def run_one(*given: Any) -> Any:
         (shape,) = shapes(given)
         result = empty(shape, dtype=dtypes[0], device=cpu)
+        for at in tensors:
+            if given[at].requires_grad:  # below autograd: a refusal by the kernel takes fifty times as long as this question
+                return run(*given)
         try:
             kernel(*given, result)
         except CallError:
@@ -75,10 +78,11 @@ def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
 
     def run(*given: Any) -> Any:
         results = made(given, cpu)
+        plain = [one.detach() if isinstance(one, tensor) and one.requires_grad else one for one in given]
         try:
-            call(given, results)
-        except CallError:  # most tensors are plain: looking at each costs more than the call
-            call([one if not isinstance(one, tensor) else _plain(one) for one in given], results)
+            call(plain, results)
+        except CallError:  # most tensors are contiguous: looking at each costs more than the call
+            call([one.contiguous() if isinstance(one, tensor) else one for one in plain], results)
         return results[0] if len(results) == 1 else tuple(results)
 
     def fake(*given: Any) -> Any:
@@ -97,13 +101,6 @@ def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
 
 _libraries: dict[str, Any] = {}
 """What holds each operator, by its name."""
-
-
-def _plain(given: Any) -> Any:
-    """A tensor as kernels read it: without its history, contiguous."""
-    if given.requires_grad:
-        given = given.detach()
-    return given if given.is_contiguous() else given.contiguous()
 
 
 def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:

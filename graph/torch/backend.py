@@ -70,8 +70,7 @@ def _for_sizes(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[...
         sizes = tuple((each.shape, each.stride()) if isinstance(each, torch.Tensor) else each for each in given)
         if sizes not in made and len(made) < _MOST_SIZES:
             made[sizes] = _built(torch, module, given)
-        program: Callable[..., Any] = made.get(sizes, module.forward)
-        return program(*given)
+        return made[sizes](*given) if sizes in made else module.forward(*given)
 
     return call
 
