@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.analysis.linear import linear, terms
-from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, ProducerLoad
+from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, ProducerLoad, Var
+from ...ir.visit import post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import extents_of, fixed_extent, is_expensive, is_plain, loads_of, size_of, source
+from ..operations import axes_in, extents_of, fixed_extent, is_expensive, is_plain, loads_of, size_of, source
 from ..plan import Candidate
 from .elements import element_a_thread
 from .threads import LAUNCH, WARP, blocks_at_once, lanes_of, slowest
@@ -58,12 +59,14 @@ UNALIGNED = 2
 @dataclass(frozen=True)
 class Window:
     """tensor: what is read around each result, at `loads` places. forms: for each of its dimensions, what an index is made of, axes
-    with their factors, beside constants of which the greatest is `spread` more than the least."""
+    with their factors, beside constants of which the greatest is `spread` more than the least, and what `fixed` axes decide in any
+    other way, of which a block has one value each: a group of channels, c // 4."""
 
     tensor: Tensor
     loads: int
     forms: tuple[Mapping[IterVar, int], ...]
     spread: tuple[int, ...]
+    fixed: frozenset[IterVar]
 
     def elements(self, extents: Mapping[IterVar, int]) -> int:
         """How many elements are read where axes take so many neighbouring values; all of those that are not given."""
@@ -123,20 +126,26 @@ def windows_of(op: Operation) -> list[Window]:
 
 
 def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Window | None:
-    """None where indices are more than sums of axes, or differ in more than constants, or nothing is read twice."""
-    axes = {*op.axis, *op.reduce_axis}
+    """None where indices are more than sums of axes and what outer axes decide, or differ in more than constants, or nothing is
+    read twice."""
+    axes, outer = {*op.axis, *op.reduce_axis}, frozenset(op.axis[:-2])
     forms: list[Mapping[IterVar, int]] = []
     offsets: list[tuple[int, ...]] = []
+    fixed: set[IterVar] = set()
     for indices in zip(*(load.indices for load in loads), strict=True):
         made = [linear(index) for index in indices]
-        parts = [{part: factor for part, factor in terms(form) if isinstance(part, IterVar)} for form in made]
-        plain = all(len(part) == len(list(terms(form))) and axes.issuperset(part) for part, form in zip(parts, made, strict=True))
-        if not plain or any(part != parts[0] for part in parts):
+        parts = {part: factor for part, factor in terms(made[0]) if isinstance(part, IterVar)}
+        others = [part for part, _ in terms(made[0]) if not isinstance(part, IterVar)]
+        decided = [{node for node in post_order(part) if isinstance(node, (Var, ProducerLoad))} for part in others]
+        if any(form.coeffs != made[0].coeffs for form in made) or not axes.issuperset(parts):
             return None
-        forms.append(parts[0])
+        if not all(map(outer.issuperset, decided)):
+            return None
+        fixed.update(axis for part in others for axis in axes_in(part))
+        forms.append(parts)
         offsets.append(tuple(form.const for form in made))
     places = len(set(zip(*offsets, strict=True)))  # branches that read the same place read it once
-    window = Window(tensor, places, tuple(forms), tuple(max(consts) - min(consts) for consts in offsets))
+    window = Window(tensor, places, tuple(forms), tuple(max(consts) - min(consts) for consts in offsets), frozenset(fixed))
     if not forms or op.axis[-1] not in forms[-1] or any(op.axis[-1] in form for form in forms[:-1]):
         return None
     whole = {axis: min(fixed_extent(axis), WARP) for axis in op.axis[-2:]} | dict.fromkeys(op.axis[:-2], 1)
@@ -152,9 +161,10 @@ def _tiles(op: Operation, found: Sequence[Window], gpu: Gpu) -> Iterator[Tile]:
     columns = fixed_extent(op.axis[-1])
     rows = fixed_extent(op.axis[-2]) if len(op.axis) > 1 else 1
     planes = fixed_extent(op.axis[-3]) if len(op.axis) > 2 else 1
+    beside_each_other = PLANES if not any(op.axis[-3] in window.fixed for window in found if len(op.axis) > 2) else PLANES[:1]
     for threads in THREADS:
         for own in OWN:
-            for beside in PLANES:
+            for beside in beside_each_other:
                 tile = Tile(threads, own, beside)
                 fits = tile.rows < 2 * rows and threads[1] < 2 * max(columns, 8) and planes % beside == 0
                 small = beside == 1 or prod(threads) <= 128

@@ -28,6 +28,15 @@ def depthwise(rng: np.random.Generator) -> Any:
     return topi.nn.relu(made) if rng.integers(2) else made
 
 
+def grouped(rng: np.random.Generator) -> Any:
+    """Channels in groups: which of the image's a result reads is no sum of axes."""
+    groups, each, results = (int(rng.choice(some)) for some in ([1, 2, 3], [1, 2, 5], [1, 2, 3]))
+    height, width = (int(rng.choice(EXTENTS[2:])) for _ in range(2))
+    image = te.placeholder((int(rng.choice([1, 2])), groups * each, height, width), name="image")
+    weights = te.placeholder((groups * results, each, 3, 3), name="weights")
+    return topi.nn.group_conv2d_nchw(image, weights, int(rng.choice([1, 2])), 1, 1, groups)
+
+
 def pool(rng: np.random.Generator) -> Any:
     height, width = (int(rng.choice(EXTENTS[2:])) for _ in range(2))
     dtype = str(rng.choice(["float32", "float16", "int8"]))
@@ -63,7 +72,7 @@ def stencil(rng: np.random.Generator) -> Any:
 
 
 @pytest.mark.parametrize("at", range(drawn.count(2, 100)))
-@pytest.mark.parametrize("draw", [depthwise, pool, stencil])
+@pytest.mark.parametrize("draw", [depthwise, grouped, pool, stencil])
 def test_drawn_windows_keep_every_bit_in_every_way_that_there_is(draw: Any, at: int) -> None:
     rng = drawn.rng(f"gpu {draw.__name__}", at)
     assert gpu_choices.differs(draw(rng), rng, lambda ways: int(rng.integers(len(ways))), bool(rng.integers(2))) == ""
@@ -107,3 +116,15 @@ def test_machine_code_spills_nothing_and_shares_what_rows_read(arch: str) -> Non
     text = gpu_choices.text_of(s, blurred)
     assert "tw_load<4>(&image[" in text and s.plan[0].description.endswith("4 rows a thread")
     assert kernel.instructions["LDS.32"] <= 0.75 * 9 * 8, "two copies of 4 rows, which share what they read"
+
+
+def test_groups_of_channels_have_windows_of_their_own() -> None:
+    image, weights = te.placeholder((1, 16, 28, 28), name="image"), te.placeholder((32, 4, 3, 3), name="weights")
+    output = topi.nn.group_conv2d_nchw(image, weights, 1, 1, 1, 4)
+    s = tw.autoschedule.schedule([output], "cuda -emulate")
+    assert s.plan[0].rule == "windows" and s.is_exact
+    f = tw.build(s, [image, weights, output], target="cuda -emulate")
+    f(np.ones((1, 16, 28, 28), "float32"), np.ones((32, 4, 3, 3), "float32"), found := np.zeros((1, 32, 28, 28), "float32"))
+    assert found[0, 0, 1, 1] == 36 and found[0, 0, 0, 0] == 16
+    moved = sum(row.transactions for row in f.kernels[0].traffic if row.memory == "global") * 32
+    assert moved < 12 * (16 * 784 + 32 * 36 + 32 * 784) * 4, "each group's eight results read its channels, and little more"
