@@ -150,6 +150,9 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
         if is_known(weights) and _passes(layer, chosen) >= PASSES:
             loops = stage.leaf_iter_vars
             s[sums].prefetch(packed, s[sums].op.reduce_axis[0], 1, level=2, share=loops.index(at) - loops.index(per_chunk) + 1)
+    elif is_known(weights) and layout.lane is not None and _passes(layer, chosen) >= PASSES:
+        loops = stage.leaf_iter_vars
+        s[sums].prefetch(weights, s[sums].op.reduce_axis[-2], 1, level=2, share=loops.index(at) - loops.index(per_chunk) + 1)
 
 
 def _places(stage: Stage, layout: _Layout, layer: Layer) -> list[IterVar]:
@@ -244,6 +247,8 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
     """What the sum reads, computed for each task, or for all before."""
     stage = s[image]
     *outer, last = stage.op.axis
+    if constant_extent(last) == 1:  # blocks of one channel
+        last = stage.fuse(outer.pop(), last)
     extent = constant_extent(last)
     if extent is None or extent > WHOLE_ROW * lanes:
         piece, last = stage.split(last, factor=4 * lanes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     activations,
+    blocks,
     columns,
     elementwise,
     fused,
@@ -26,6 +27,6 @@ from .updates import IN_PLACE
 
 __all__ = ["IN_PLACE", "OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
 
-FAMILIES = (activations, columns, elementwise, fused, movement, norms, places, pools, products, quantized, reductions, resize,
-            sampling, spectra, updates, vjp, windows)
+FAMILIES = (activations, blocks, columns, elementwise, fused, movement, norms, places, pools, products, quantized, reductions,
+            resize, sampling, spectra, updates, vjp, windows)
 """Importing them fills the table."""

@@ -92,6 +92,9 @@ def _pool(
         return topi.nn.pool1d(x, kernel, stride, dilation, pads, kind, False, "NCW", count_padding)
     if rank == 2:
         return topi.nn.pool2d(x, kernel, stride, dilation, pads, kind, False, "NCHW", count_padding)
+    if (kernel[2], stride[2], pads[2], pads[5]) == (1, 1, 0, 0):    # channels, or blocks of them, that lie last
+        flat = (*pads[:2], *pads[3:5])
+        return topi.nn.pool2d(x, kernel[:2], stride[:2], dilation[:2], flat, kind, False, "NCHWX", count_padding)
     return topi.nn.pool3d(x, kernel, stride, dilation, pads, kind, False, "NCDHW", count_padding)
 
 

@@ -15,6 +15,7 @@ from ..printer import graph_text
 from ..rewrite import with_bodies
 from .algebra import ALGEBRA
 from .attention import ATTENTION
+from .blocks import BLOCKS
 from .common import COMMON
 from .constants import CONSTANTS
 from .dead import DEAD
@@ -52,6 +53,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     SINKS,              # what it moves cancels in the next round's moves
     SIBLINGS,
     SPLITS,             # behind what looks for them
+    BLOCKS,             # when nothing else changes any more: rules know convolutions in the usual order
     GROUPS,             # once, at the end: what is grouped, the passes before do not look into
 )
 """Every pass that a build may run, in their order."""
@@ -90,18 +92,20 @@ def transformed(g: Parts, passes: Sequence[GraphPass], changed: Callable[[str, P
     dumps = os.environ.get("TILEWRIGHT_DUMP")
     folder = _emptied(Path(dumps) / f"graph.{_file_name(g.name)}") if dumps else None
     count = 0
-    for _ in range(_MOST_ROUNDS):
-        before = g
-        for one in passes:
-            after = _applied(one, g)
-            if after is not g and changed is not None:
-                changed(one.name, g, after)
-            if folder is not None and after is not g:
-                (folder / f"{count:02}_{one.name}.diff").write_text(difference_text(g, after))
-                count += 1
-            g = after
-        if g is before:
-            break
+    early, late = [one for one in passes if not one.late], [one for one in passes if one.late]
+    for some in (early, late, early) if late else (early,):
+        for _ in range(_MOST_ROUNDS):
+            before = g
+            for one in some:
+                after = _applied(one, g)
+                if after is not g and changed is not None:
+                    changed(one.name, g, after)
+                if folder is not None and after is not g:
+                    (folder / f"{count:02}_{one.name}.diff").write_text(difference_text(g, after))
+                    count += 1
+                g = after
+            if g is before:
+                break
     for param in g.constants.values():
         if param.data is not None:
             release(param.data)

@@ -19,13 +19,14 @@ are zeros with a sign; NaN stays NaN. asked: values change by more than rounding
 @dataclass(frozen=True, eq=False)
 class GraphPass:
     """A row of the pipeline. what: in a line what it does. apply: gives the same graph back where it finds nothing. page: more of
-    it, with a graph before and after, as its file begins."""
+    it, with a graph before and after, as its file begins. late: whether it comes when the others change nothing any more."""
 
     name: str
     what: str
     rounding: Rounding
     apply: Callable[[Parts], Parts]
     page: str | None
+    late: bool = False
 
     @property
     def changes_rounding(self) -> bool:
