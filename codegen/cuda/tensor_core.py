@@ -66,27 +66,30 @@ static __device__ __forceinline__ int tw_value_of(signed char value) { return (i
 static __device__ __forceinline__ int tw_value_of(unsigned char value) { return (int)value; }
 static __device__ __forceinline__ double tw_value_of(float value) { return (double)tw_tf32(value); }""",
     "tw_mma_emulated": """
+#ifndef __CUDACC__
+// The values of fragments, which no other thread sees: of rows `group` and `group` + 8 of A, and of a column of B.
+template <class Sum, int terms, class A, class B>
+static TW_UNCHECKED void tw_values_of(Sum (*left)[terms], Sum *right, const A *a, const B *b) {
+  constexpr int each = 4 / (int)sizeof(A);
+  for (int i = 0; i < terms; ++i) {
+    const int at = i / each * 2 * each + i % each;
+    left[0][i] = (Sum)tw_value_of(a[at]), left[1][i] = (Sum)tw_value_of(a[at + each]), right[i] = (Sum)tw_value_of(b[i]);
+  }
+}
+
 // c += a b of the emulator, which rounds once; a tensor core's sums of floats differ from that in their last bits.
 // halves: of 32 bytes of terms.
 template <class Sum, int halves, class C, class A, class B>
-static __device__ __forceinline__ void tw_mma_emulated(C *c, const A *a, const B *b) {
-  constexpr int each = 4 / (int)sizeof(A);
-  const int row = tw_lane() / 4 * 4, column = tw_lane() % 4 * 8;  // the first of the lanes that have them
-  Sum sums[4] = {(Sum)c[0], (Sum)c[1], (Sum)c[2], (Sum)c[3]};
-  for (int other = 0; other < 4; ++other) {
-    unsigned int left[4], right[2][2];
-    for (int i = 0; i < 2 * halves; ++i) left[i] = __shfl_sync(0xffffffffu, tw_register(a, i), row + other);
-    for (int i = 0; i < 2 * halves; ++i)
-      right[i / halves][i % halves] = __shfl_sync(0xffffffffu, tw_register(b, i % halves), column + i / halves * 4 + other);
-    for (int i = 0; i < halves * each; ++i)
-      for (int which = 0; which < 4; ++which) {
-        const A first = tw_reinterpret<tw_vector<A, each>>(left[i / each * 2 + which / 2]).lane[i % each];
-        const B second = tw_reinterpret<tw_vector<B, each>>(right[which % 2][i / each]).lane[i % each];
-        sums[which] += (Sum)tw_value_of(first) * (Sum)tw_value_of(second);
-      }
-  }
+static inline void tw_mma_emulated(C *c, const A *a, const B *b) {
+  constexpr int terms = halves * 4 / (int)sizeof(A);
+  Sum sums[4] = {(Sum)c[0], (Sum)c[1], (Sum)c[2], (Sum)c[3]}, left[2][terms], right[terms];
+  tw_values_of<Sum, terms>(left, right, a, b);
+  TW_OTHERS_RUN();
+  tw_emulated_warp_product(sums, left, right, terms, (Sum)0.5 == 0);
+  TW_OTHERS_RUN();
   for (int which = 0; which < 4; ++which) c[which] = (C)sums[which];
-}""",
+}
+#endif""",
     "tw_ldmatrix": """
 // Matrices of 8 rows of 16 bytes from shared memory, a register of each lane for each; the row that a lane points to is one of
 // theirs, aligned to 16 bytes. transposed: of elements of 2 bytes.
@@ -115,14 +118,14 @@ static __device__ __forceinline__ void tw_ldmatrix(T *to, const T *row) {
   const int group = tw_lane() / 4, place = tw_lane() % 4;
   const tw_vector<T, 16 / (int)sizeof(T)> loaded = tw_load<16 / (int)sizeof(T)>(row);
   const tw_vector<unsigned int, 4> own = tw_reinterpret<tw_vector<unsigned int, 4>>(loaded);
+  unsigned int all[32][4];
+  TW_OTHERS_RUN();
+  tw_emulated_share(all, own.lane, 16);
+  TW_OTHERS_RUN();
   for (int i = 0; i < count; ++i) {
     unsigned int parts[2] = {0, 0};
-    for (int half = 0; half < (transposed ? 2 : 1); ++half) {  // a row each, where lanes hold parts of columns
-      const int line = transposed ? place * 2 + half : group, at = transposed ? group / 2 : place;
-      unsigned int four[4];
-      for (int word = 0; word < 4; ++word) four[word] = __shfl_sync(0xffffffffu, own.lane[word], i * 8 + line);
-      parts[half] = four[at];
-    }
+    for (int half = 0; half < (transposed ? 2 : 1); ++half)  // a row each, where lanes hold parts of columns
+      parts[half] = transposed ? all[i * 8 + place * 2 + half][group / 2] : all[i * 8 + group][place];
     const unsigned int low = (parts[0] & 0xffffu) | parts[1] << 16, high = parts[0] >> 16 | (parts[1] & 0xffff0000u);
     found[i] = !transposed ? parts[0] : group % 2 ? high : low;
   }

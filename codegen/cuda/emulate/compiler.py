@@ -29,7 +29,7 @@ __all__ = ["EmulatedLibrary", "KernelEntry", "compile_for_emulation"]
 _HERE = Path(__file__).parent
 _COMMON = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti")
 _KERNEL = (
-    "-Og", "-g1", "-w", "-fsanitize=thread", "-fsanitize=bounds", "-fno-omit-frame-pointer", "-fno-math-errno",
+    "-Og", "-march=native", "-g1", "-w", "-fsanitize=thread", "-fsanitize=bounds", "-fno-omit-frame-pointer", "-fno-math-errno",
     "-fno-tree-loop-im", "-fno-move-loop-invariants", "-fno-ssa-phiopt", "-fno-if-conversion", "-fno-if-conversion2",
     "-fno-tree-sink", "-fno-ipa-icf",
 )
@@ -110,7 +110,7 @@ def _run(command: Sequence[str]) -> None:
 @cache
 def _machine() -> Path:
     machine = _folder() / "machine.o"
-    _run([_compiler(), *_COMMON, "-O2", "-c", str(_HERE / "machine.cpp"), "-o", str(machine)])
+    _run([_compiler(), *_COMMON, "-O3", "-march=native", "-c", str(_HERE / "machine.cpp"), "-o", str(machine)])
     return machine
 
 

@@ -44,7 +44,9 @@ extern "C" const unsigned long tw_widest_alignment = 16;
 extern "C" {
 extern tw_uint3 tw_thread_index, tw_block_index, tw_block_extent, tw_grid_extent;
 void tw_emulated_barrier(int line);
-unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long value, int kind, int amount, int width);
+unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long value, int below, int amount, int width);
+void tw_emulated_warp_product(void *sums, const void *left, const void *right, int terms, int integers);
+void tw_emulated_share(void *all, const void *own, int bytes);
 void tw_emulated_failure(int message);
 void tw_emulated_copy(void *to, const void *from, int bytes);
 void tw_emulated_commit();

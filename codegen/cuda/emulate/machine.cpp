@@ -102,7 +102,7 @@ struct Fiber {
   State state;
   uint64_t place;  // a line at barriers, else a code address
   unsigned int mask;
-  int shuffle_kind, amount, width;
+  int meeting, amount, width;
   unsigned long long value;
   List<Copy> copies;  // not waited for, in order
   int groups;
@@ -138,7 +138,7 @@ static uint64_t draw() {
 template <class T>
 static void shuffle_order(T *items, size_t count) {
   for (size_t i = count; i > 1; --i) {
-    size_t other = draw() % i;
+    size_t other = (draw() >> 32) * i >> 32;
     T kept = items[i - 1];
     items[i - 1] = items[other];
     items[other] = kept;
@@ -205,11 +205,17 @@ static void begin_fiber(int thread) {
 #endif
 }
 
+static Index indices[MOST_THREADS];
+
 static void set_thread(int thread) {
   running = thread;
-  tw_thread_index.x = thread % tw_block_extent.x;
-  tw_thread_index.y = thread / tw_block_extent.x % tw_block_extent.y;
-  tw_thread_index.z = thread / tw_block_extent.x / tw_block_extent.y;
+  tw_thread_index = indices[thread];
+}
+
+static void number_threads() {
+  for (unsigned int thread = 0; thread < (unsigned int)threads; ++thread)
+    indices[thread] = {thread % tw_block_extent.x, thread / tw_block_extent.x % tw_block_extent.y,
+                       thread / tw_block_extent.x / tw_block_extent.y};
 }
 
 // Faults
@@ -242,48 +248,117 @@ extern "C" void tw_emulated_failure(int message) {
   fail(ASSERTION, place_of(__builtin_return_address(0)));
 }
 
-static void finish_shuffle(int first, unsigned int mask) {
+// What lanes meet for: a register of another lane, a product of the warp, or memory of each for all.
+enum Meeting { FROM_LANE, FROM_BELOW, PRODUCT, SHARE };
+
+// A lane's part of sums of 16 by 8 (two neighbours of row lane / 4, and of the row 8 further), of the two rows of A, and of a
+// column of B (lane / 4): of each `terms` neighbours, the ones of lane % 4.
+struct LaneProduct { void *sums; const void *left, *right; };
+
+const int MOST_TERMS = 8;
+
+template <class Sum>
+static void multiply(int first, int terms) {
+  Sum a[16][4 * MOST_TERMS], b[4 * MOST_TERMS][8];
+  for (int lane = 0; lane < 32; ++lane) {
+    const LaneProduct &own = *(const LaneProduct *)fibers[first + lane].value;
+    for (int i = 0; i < terms; ++i) {
+      int term = lane % 4 * terms + i;
+      a[lane / 4][term] = ((const Sum *)own.left)[i], a[lane / 4 + 8][term] = ((const Sum *)own.left)[terms + i];
+      b[term][lane / 4] = ((const Sum *)own.right)[i];
+    }
+  }
+  for (int row = 0; row < 16; ++row) {
+    Sum sums[8];
+    for (int column = 0; column < 8; ++column)
+      sums[column] = ((Sum *)((LaneProduct *)fibers[first + row % 8 * 4 + column / 2].value)->sums)[row / 8 * 2 + column % 2];
+    for (int term = 0; term < 4 * terms; ++term)
+      for (int column = 0; column < 8; ++column) sums[column] += a[row][term] * b[term][column];
+    for (int column = 0; column < 8; ++column)
+      ((Sum *)((LaneProduct *)fibers[first + row % 8 * 4 + column / 2].value)->sums)[row / 8 * 2 + column % 2] = sums[column];
+  }
+}
+
+// Memory of a lane, and where it gets that of all 32.
+struct LaneShare { void *all; const void *own; };
+
+const int MOST_SHARED = 16;
+
+static void share(int first, int bytes) {
+  char all[32 * MOST_SHARED];
+  for (int lane = 0; lane < 32; ++lane) memcpy(all + bytes * lane, ((const LaneShare *)fibers[first + lane].value)->own, bytes);
+  for (int lane = 0; lane < 32; ++lane) memcpy(((const LaneShare *)fibers[first + lane].value)->all, all, 32 * bytes);
+}
+
+static bool exchange(int first, unsigned int mask) {
   unsigned long long results[32] = {};
-  int woken[32], count = 0;
   for (int lane = 0; lane < 32; ++lane) {
     if (!(mask >> lane & 1)) continue;
     Fiber &fiber = fibers[first + lane];
     int group = lane & ~(fiber.width - 1);
-    int source = fiber.shuffle_kind ? lane + fiber.amount : group + (fiber.amount & (fiber.width - 1));
+    int source = fiber.meeting == FROM_BELOW ? lane + fiber.amount : group + (fiber.amount & (fiber.width - 1));
     if (source >= group + fiber.width) source = lane;
     if (!(mask >> source & 1)) {
       fault.detail = source;
       record(SHUFFLE, first + lane, fiber.place);
-      return;
+      return false;
     }
     results[lane] = fibers[first + source].value;
-    woken[count++] = first + lane;
   }
   for (int lane = 0; lane < 32; ++lane)
-    if (mask >> lane & 1) fibers[first + lane].value = results[lane], fibers[first + lane].state = READY;
+    if (mask >> lane & 1) fibers[first + lane].value = results[lane];
+  return true;
+}
+
+static void finish_meeting(int first, unsigned int mask) {
+  const Fiber &any = fibers[running];
+  if (any.meeting == SHARE) share(first, any.amount);
+  else if (any.meeting == PRODUCT && any.width) multiply<int>(first, any.amount);
+  else if (any.meeting == PRODUCT) multiply<double>(first, any.amount);
+  else if (!exchange(first, mask)) return;
+  int woken[32], count = 0;
+  for (int lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1) fibers[first + lane].state = READY, woken[count++] = first + lane;
   shuffle_order(woken, count);
   for (int i = 0; i < count; ++i) ready[ready_count++] = woken[i];
 }
 
-extern "C" unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long value, int kind, int amount, int width) {
-  uint64_t place = place_of(__builtin_return_address(0));
+// Wait for the lanes of `mask`, of which the last to come does what they meet for.
+static void meet(unsigned int mask, Meeting meeting, unsigned long long value, int amount, int width, uint64_t place) {
   int lane = running & 31, first = running - lane;
   int lanes = threads - first < 32 ? threads - first : 32;
   fault.detail = lane;
   if (!(mask >> lane & 1) || (lanes < 32 && mask >> lanes)) fail(SHUFFLE, place);
   Fiber &own = fibers[running];
-  own.mask = mask, own.value = value, own.shuffle_kind = kind, own.amount = amount, own.width = width, own.place = place;
+  own.mask = mask, own.value = value, own.meeting = meeting, own.amount = amount, own.width = width, own.place = place;
   own.state = AT_SHUFFLE;
   bool all = true;
-  for (int other = 0; other < lanes; ++other) {
+  for (int other = 0; all && other < lanes; ++other) {
     if (!(mask >> other & 1)) continue;
     Fiber &fiber = fibers[first + other];
-    all = all && fiber.state == AT_SHUFFLE && fiber.mask == mask && fiber.shuffle_kind == kind;
+    all = fiber.state == AT_SHUFFLE && fiber.mask == mask && fiber.meeting == meeting &&
+          (meeting < PRODUCT || (fiber.amount == amount && fiber.width == width));
   }
-  int self = running;
-  if (all) finish_shuffle(first, mask);
+  if (all) finish_meeting(first, mask);
   to_scheduler();
+}
+
+extern "C" unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long value, int below, int amount, int width) {
+  int self = running;
+  meet(mask, below ? FROM_BELOW : FROM_LANE, value, amount, width, place_of(__builtin_return_address(0)));
   return fibers[self].value;
+}
+
+// sums += left right of the warp, see LaneProduct. integers: of int, else of double, term after term.
+extern "C" void tw_emulated_warp_product(void *sums, const void *left, const void *right, int terms, int integers) {
+  LaneProduct own = {sums, left, right};
+  meet(0xffffffffu, PRODUCT, (unsigned long long)&own, terms, integers, place_of(__builtin_return_address(0)));
+}
+
+// `bytes` of each lane, by their order, to `all` of each.
+extern "C" void tw_emulated_share(void *all, const void *own, int bytes) {
+  LaneShare both = {all, own};
+  meet(0xffffffffu, SHARE, (unsigned long long)&both, bytes, 0, place_of(__builtin_return_address(0)));
 }
 
 #include "traffic.h"
@@ -393,8 +468,10 @@ static void access_at(uint64_t address, size_t size, bool stores, bool aligned, 
 
 static void access(uint64_t address, size_t size, bool stores, bool aligned, void *code) {
   if (faulted) return;
-  if (address - (uint64_t)stacks < STACK * MOST_THREADS) touch_own(address, stores, code);
-  else access_at(address, size, stores, aligned, place_of(code), true);
+  if (address - (uint64_t)stacks < STACK * MOST_THREADS) {
+    const Fiber &own = fibers[running];
+    if (own.products.count || own.last.columns) touch_own(address, stores, code);
+  } else access_at(address, size, stores, aligned, place_of(code), true);
 }
 
 #include "asynchronous.h"
@@ -496,6 +573,7 @@ EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uin
   tw_grid_extent = {grid[0], grid[1], grid[2]};
   tw_block_extent = {block[0], block[1], block[2]};
   threads = (int)(block[0] * block[1] * block[2]);
+  number_threads();
   launch_epoch = ++epoch;
   for (Fiber &fiber : fibers) fiber.copies.count = fiber.products.count = 0;  // of a launch that failed
   forget_traffic();

@@ -36,7 +36,8 @@ def test_a_kernel_and_its_arrays_are_on_the_emulated_gpu() -> None:
     dev.sync()
     np.testing.assert_array_equal(b.numpy(), 3 * a.numpy())
     assert "__global__" in f.imported_modules[0].get_source()
-    assert f.time_evaluator(f.entry_name, dev, number=1)(a, b).mean > 0
+    timed = f.time_evaluator(f.entry_name, dev, number=10**9, repeat=2)(a, b)
+    assert timed.mean > 0 and len(timed.results) == 2 and timed.number == 1, "each repeat is one call where times say nothing"
 
 
 def test_a_gpu_that_is_not_there_has_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
