@@ -1,12 +1,14 @@
 """Products of bytes by tile registers (AMX), or by dot products of four (AVX-512 VNNI): 32 rows by 32 columns of sums at once.
 
-    A.matrix = A, padded: rows to 32, terms to 64                    # once
-    B.matrix[j // 16, k // 4, j % 16 * 4 + k % 4] = B[j, k]          # once, padded as well
-    for task (outer axes, columns, rows; in parallel):
-        C.tile = A.matrix[32 rows] * B.matrix[32 columns]            # in registers, all terms
-        C[rows, columns] = C.tile ...                                # with what follows element by element
+    A.matrix = A, padded: rows to 32, terms to 64                        # once
+    for task (outer axes, as many columns as L2 holds; in parallel):
+        B.matrix[j // 16, k // 4, j % 16 * 4 + k % 4] = B[j, k]          # of these columns, padded as well
+        for rows, columns:
+            C.tile = A.matrix[32 rows] * B.matrix[32 columns]            # in registers, all terms
+            C[rows, columns] = C.tile ...                                # with what follows element by element
 
-Sums of int32 are exact in any order. Where columns of B lie side by side they are turned on the way, a byte at a time.
+Where L2 holds all columns, B.matrix is made once, and rows are tasks. Sums of int32 are exact in any order. Where columns of B lie
+side by side, 16 of four terms are loaded at once and take turns.
 """
 
 from __future__ import annotations
@@ -37,8 +39,12 @@ BYTES = ("int8", "uint8")
 IN_TILES, BY_DOTS, TURNED_DOTS, BEGUN = 900, 110, 65, 300
 """Products of bytes a cycle in tile registers, of 1024 that there are units for; by dot products, of 128, and where both sides are
 of one sign, one of which is turned round on the way. Cycles that a tile takes beside: its sums leave registers through memory."""
-COPIED, TURNED, PACKED = 16, 1, 2
-"""Bytes of A that are copied in a cycle; of B that are packed, one by one or by the four of a lane."""
+COPIED, TURNED, PACKED = 16, 4, 2
+"""Bytes of A that are copied in a cycle; of B that are packed, 16 columns of four terms at once, or by the four of a lane."""
+AT_ONCE = 16
+"""Panels that are packed beside each other, so that few pages are read and written at a time."""
+TASKS = 4
+"""Of each thread, at least."""
 OTHERWISE = 16
 """Products of bytes a cycle that other schedules come to at most."""
 
@@ -87,7 +93,6 @@ def _apply(group: Group, found: Contraction) -> None:
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
     a, b, whole = in_matrices(group, found, (ROWS, COLUMNS, STEP), (False, True))
     _copied(s[a], threads)
-    _packed(s[b], threads)
     sums = s[s.cache_write(whole, "local")]
     sums.transform_layout(lambda *at: [*at[:-1], at[-1] // LANES, at[-1] % LANES])
     stage = s[group.output]
@@ -103,15 +108,33 @@ def _apply(group: Group, found: Contraction) -> None:
         *outer, i, j = stage.op.axis
     rows, i = stage.split(i, factor=ROWS)
     columns, j = stage.split(j, factor=COLUMNS)
-    stage.reorder(*outer, columns, rows, i, j)
-    task = fused(stage, [*outer, columns, rows])
+    stage.vectorize(j)
+    width, all_tiles = _width(group, found, threads), ceil(size_of(found.columns) / COLUMNS)
+    if width < all_tiles:
+        wide, columns = stage.split(columns, factor=width)
+        stage.reorder(*outer, wide, rows, columns, i, j)
+        task = fused(stage, [*outer, wide])
+        s[b].compute_at(stage, task)
+    else:
+        stage.reorder(*outer, rows, columns, i, j)
+        task = columns = fused(stage, [*outer, rows, columns])
     if threads:
         stage.parallel(task)
-    stage.vectorize(j)
-    sums.compute_at(stage, task)
+    _packed(s[b], found.is_along(found.b), threads and width == all_tiles)
+    sums.compute_at(stage, columns)
     terms = ceil(size_of(found.summed) / STEP) * STEP
     row = sums.op.axis[-3]
     sums.tensorize(row, te.intrinsics.get("x86.tile_dot_32x32", terms, str(found.a.dtype), str(found.b.dtype)))
+
+
+def _width(group: Group, found: Contraction, threads: bool) -> int:
+    """Tiles of columns that a task has: as many as half of L2 holds, if all threads have their tasks."""
+    tiles = ceil(size_of(found.columns) / COLUMNS)
+    held = max(group.machine.l2 // 2 // (COLUMNS * ceil(size_of(found.summed) / STEP) * STEP), 1)
+    if held >= tiles:
+        return tiles
+    tasks = TASKS * group.machine.cores if threads else 1
+    return max(min(held, tiles * size_of(found.outer) // tasks), 1)
 
 
 def _copied(stage: Stage, threads: bool) -> None:
@@ -123,11 +146,15 @@ def _copied(stage: Stage, threads: bool) -> None:
         stage.parallel(fused(stage, outer))
 
 
-def _packed(stage: Stage, threads: bool) -> None:
-    """The columns, four terms of one side by side, those of 16 behind each other."""
+def _packed(stage: Stage, along: bool, threads: bool) -> None:
+    """The columns, four terms of one side by side, those of 16 behind each other. along: whether terms lie side by side before."""
     stage.transform_layout(lambda *at: [*at[:-2], at[-2] // LANES, at[-1] // GROUP, at[-2] % LANES * GROUP + at[-1] % GROUP])
-    *outer, _, lanes = stage.op.axis
-    _, byte = stage.split(lanes, factor=GROUP)
-    stage.vectorize(byte)
+    *outer, panel, four, lanes = stage.op.axis
+    if along:
+        _, lanes = stage.split(lanes, factor=GROUP)
+    else:
+        panel, inner = stage.split(panel, factor=AT_ONCE)
+        stage.reorder(*outer, panel, four, inner, lanes)
+    stage.vectorize(lanes)
     if threads:
-        stage.parallel(fused(stage, outer))
+        stage.parallel(fused(stage, [*outer, panel]))

@@ -106,6 +106,8 @@ class LaneExprs:
         self._in_index = False
         self._digits: set[int] = set()
         """Divisors of which the lanes of an index have every remainder."""
+        self._blank: list[tuple[Expr, Mask]] = []
+        """What was taken in turn, and the mask that its zeros are of."""
         self.vectors: dict[Var, Expr] = {lane: Ramp(const(0, lane.dtype), const(1, lane.dtype), lanes)}
         self.mask: Mask | None = None
         self._memo: dict[tuple[int, int], tuple[Expr, Expr, Mask | None]] = {}
@@ -247,7 +249,8 @@ class LaneExprs:
         chosen = self.narrowed(outer, expr.condition, condition)
         a = self.under(chosen, expr.true_value)
         b = self.under(self.narrowed(outer, logical_not(expr.condition), Not(condition)), expr.false_value)
-        if isinstance(a, BufferLoad) and a.predicate is chosen.vector and _is_zero(b):
+        if _is_zero(b) and (isinstance(a, BufferLoad) and a.predicate is chosen.vector
+                            or any(a is taken and chosen is mask for taken, mask in self._blank)):
             return a  # lanes that are not read are zero already
         return Select(condition, broadcast(a, self.lanes), broadcast(b, self.lanes))
 
@@ -279,7 +282,7 @@ class LaneExprs:
             raise NotVectorizable
         indices = [self.index(index) for index in expr.indices]
         if indices[0].dtype.lanes > 1:
-            for digit in sorted(self._digits) if self.mask is None and not isinstance(indices[0], Ramp) else ():
+            for digit in sorted(self._digits) if not isinstance(indices[0], Ramp) else ():
                 in_turn = self._in_turn(expr, digit)
                 if in_turn is not None:
                     return in_turn
@@ -293,22 +296,29 @@ class LaneExprs:
         """Lanes that are taken in turn from vectors of what lies side by side, one for each remainder; None where they are not.
 
             A[lane % 2 * 64 + lane // 2]      →      shuffle((A[Ramp(0, 1, 4)], A[Ramp(64, 1, 4)]), (0, 4, 1, 5, 2, 6, 3, 7))
+
+        What a mask leaves out of them is zero.
         """
-        lanes = self.lanes // count
+        lanes, mask = self.lanes // count, self.mask
+        asked = (expr.indices[0], *(() if mask is None else (mask.scalar,)))
         own = self.vectors.keys() - {self.lane}
-        if lanes < 2 or not own.isdisjoint(free_vars(expr.indices[0])):
+        if lanes < 2 or any(not own.isdisjoint(free_vars(each)) for each in asked):
             return None
-        found: dict[Key, tuple[int, BufferLoad]] = {}
+        found: dict[tuple[Key, ...], tuple[int, BufferLoad]] = {}
         places: list[int] = []
         for remainder in range(count):
             lane = Var(self.lane.name, self.lane.dtype)
             at = lane * const(count, lane.dtype) + const(remainder, lane.dtype)
-            index = LaneExprs(lane, lanes).visit(substitute_expr(expr.indices[0], {self.lane: at}))
+            index, *chosen = (LaneExprs(lane, lanes).visit(substitute_expr(each, {self.lane: at})) for each in asked)
             if not isinstance(index, Ramp) or not is_const(index.stride, 1):
                 return None
-            places.append(found.setdefault(structural_key(index), (len(found), BufferLoad(expr.buffer, (index,))))[0])
-        return Shuffle(tuple(load for _, load in found.values()),
-                       tuple(places[at % count] * lanes + at // count for at in range(self.lanes)))
+            load = BufferLoad(expr.buffer, (index,), broadcast(chosen[0], lanes) if chosen else None)
+            places.append(found.setdefault(tuple(map(structural_key, (index, *chosen))), (len(found), load))[0])
+        taken = Shuffle(tuple(load for _, load in found.values()),
+                        tuple(places[at % count] * lanes + at // count for at in range(self.lanes)))
+        if mask is not None:
+            self._blank.append((taken, mask))
+        return taken
 
 
 def _is_zero(value: Expr) -> bool:

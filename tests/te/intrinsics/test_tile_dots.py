@@ -114,6 +114,21 @@ def test_drawn_products_of_bytes(case: int) -> None:
         np.testing.assert_array_equal(found, expected, err_msg=f"case {case}, {s.plan}")
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_columns_that_the_second_cache_does_not_hold_are_packed_by_their_tasks(turned: bool) -> None:
+    rng = drawn.rng(f"wide products of bytes {turned}")
+    sizes = [int(rng.integers(low, high)) for low, high in ((33, 40), (65, 90), (33_000, 34_000))]
+    tensors = product(*sizes, ("int8", "uint8"), turned)
+    s = tw.autoschedule.schedule([tensors[-1]], SAPPHIRE)
+    function = tw.lower(s, tensors)
+    assert "B.matrix: int8[2, " in str(function).replace("uint8", "int8"), "panels of 32 columns"
+    a, b = values(rng, tensors[:2])
+    found = np.full([int(extent) for extent in tensors[-1].shape], 77, "int32")
+    tw.build(function, target="llvm")(a, b, found)
+    expected = a.astype("float64") @ (b.T if turned else b).astype("float64")  # whole numbers below 2**53
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("arguments", [(63, "int8", "int8"), (64, "int8", "int16"), (0, "int8", "int8")])
 def test_other_tiles_are_refused(arguments: tuple[int, str, str]) -> None:
     with pytest.raises(tw.TensorExpressionError, match=r"TW0132: cannot declare a tile of"):

@@ -377,6 +377,22 @@ def turns(A: float32[300], C: out float32[3, 131]):
     assert ("shuffle([A[" in str(vectors)) == (picked and not ("% 4" in index and bits == 128))
 
 
+@pytest.mark.parametrize("bits", [128, 512])
+@pytest.mark.parametrize("condition", ["n * 64 + j // 4 < 75", "j % 4 < 3", "j // 4 + n * 8 < 70 and j % 4 + n < 4"])
+def test_lanes_that_are_read_in_turn_under_a_mask_are_picked_from_masked_vectors(condition: str, bits: int) -> None:
+    before = parse(f"""
+def turns(A: int8[300], C: out int8[3, 192]):
+    for n in 3:
+        for j in vectorized(192):
+            C[n, j] = if_then_else({condition}, A[j // 4 + j % 4 * 75], 0)
+""")
+    vectors = unroll(vectorize(flatten(before), bits))
+    assert_same(before, vectors)
+    text = str(vectors)
+    assert re.search(r"shuffle\(\[A\[.*where=", text), "each row has a mask of its own"
+    assert "select(" not in text, "what a mask leaves out is zero"
+
+
 def test_ends_of_rows_that_depend_on_what_the_lanes_read_are_not_looked_for() -> None:
     before = parse("""
 def rows(at: int32[4], A: float32[8, 32], C: out float32[4, 8]):
