@@ -28,9 +28,10 @@ from ..operations import fixed_extent, is_known, loads_of, size_of, source
 from ..plan import Candidate
 from .contraction_nest import Elements, contraction_nest, copied_how, lies_along, read_in_place
 from .digits import digits_of, in_digits
+from .factors import of_factors, sides_of
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
-from .injective import worth_threads
+from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -55,11 +56,32 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
         return False
     whole = contraction_of(group.anchor)
     if whole is None:
-        return _contraction_in_digits(group, time)
+        return _contraction_of_factors(group, time) or _contraction_in_digits(group, time)
     ways = _ways(group, whole)
     bound = _least(whole, group.machine)
     sums = time() if _doubted(bound).seconds < _time_of(ways).seconds else bound
     group.choose("contraction", [*ways, *([Candidate("as any sum", otherwise, _doubted(sums))] if sums is not None else [])])
+    return True
+
+
+def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -> bool:
+    """Schedules a group whose anchor is one of what its factors are: `A[i, k] * d[k]` is computed once for each row, as rows are
+    copied. Does nothing and returns False where it is none, or takes longer than other sums."""
+    sides = sides_of(group.anchor)
+    if sides is None:
+        return False
+    sums = time()
+    with group.s.attempt() as attempt:
+        apart = of_factors(group, sides)
+        whole = contraction_of(apart.anchor)
+        ways = _ways(apart, whole) if whole is not None else []
+        if not ways or sums is not None and _doubted(sums).seconds < _time_of(ways).seconds:
+            group.s.undo(attempt)
+            return False
+        group.choose("contraction", ways)
+        for matrix in apart.heads[len(group.heads):]:
+            if group.s[matrix].attach_type == "root":
+                sweep(group, matrix)
     return True
 
 

@@ -482,7 +482,7 @@ class SchedulePrimitives:
         self, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar], padding: Sequence[int] = (1, 1, 1), turned:
         Sequence[bool] = (),
     ) -> list[Tensor]:
-        """A sum of products of two tensors as a product of matrices, padded with zeros to whole tiles.
+        """A sum of products of two factors as a product of matrices, padded with zeros to whole tiles.
 
             for a, b, j:                            A.matrix[i, k] = A[i // 7, k // 3, i % 7, k % 3] if i < 35 else 0
               for e, f:                             B.matrix[k, j] = B[k % 3, k // 3, j]
@@ -490,9 +490,10 @@ class SchedulePrimitives:
                   A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
                                                     C[a, b, j] = C.matrix[a * 7 + b, j]
 
-        tensor: a sum over products of two elements, each of them converted, rounded to TF32 or neither, with axes of known extents
-        and loops that are not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other
-        is; its other axes stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples
+        tensor: a sum over products, with axes of known extents and loops that are not scheduled yet. A factor that is an element,
+        converted, rounded to TF32 or neither, has a matrix of such elements; any other one that reads a tensor, `A[i, k] * d[k]`,
+        is computed once for each element of its matrix. rows, columns: axes that one factor alone depends on, and that the other
+        does; the others stay outer dimensions of all that depends on them. padding: rows, columns and terms become multiples
         of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of
         the reduce axes. Returns the matrices: of rows, of columns, of the result.
 

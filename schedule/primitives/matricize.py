@@ -1,7 +1,7 @@
-"""matricize: a sum of products of two tensors as a product of matrices, padded to whole tiles.
+"""matricize: a sum of products of two factors as a product of matrices, padded to whole tiles.
 
-The two tensors are copied to matrices, of which every row and column is of one side's axes, or of those that are summed over; the
-product of the two is a matrix, which the tensor is then copied from.
+What the factors are is computed once, as matrices of which every row and column is of one side's axes, or of those that are summed
+over; the product of the two is a matrix, which the tensor is then copied from.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["matricize"]
 
 @dataclass(frozen=True)
 class _Product:
-    """A tensor as a product: what each side reads, and the axes that become rows, columns and the sum; outer ones stay."""
+    """A tensor as a product: what each side is, and the axes that become rows, columns and the sum; outer ones stay."""
 
     op: ComputeOp
-    loads: tuple[ProducerLoad, ProducerLoad]
+    sides: tuple[Expr, Expr]
     outer: tuple[IterVar, ...]
     rows: tuple[IterVar, ...]
     columns: tuple[IterVar, ...]
@@ -71,7 +71,7 @@ def matricize(
     schedule: Schedule, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar],
     padding: Sequence[int] = (1, 1, 1), turned: Sequence[bool] = (),
 ) -> list[Tensor]:
-    """A sum of products of two tensors as a product of matrices, padded with zeros to whole tiles.
+    """A sum of products of two factors as a product of matrices, padded with zeros to whole tiles.
 
         for a, b, j:                            A.matrix[i, k] = A[i // 7, k // 3, i % 7, k % 3] if i < 35 else 0
           for e, f:                             B.matrix[k, j] = B[k % 3, k // 3, j]
@@ -79,9 +79,10 @@ def matricize(
               A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
                                                 C[a, b, j] = C.matrix[a * 7 + b, j]
 
-    tensor: a sum over products of two elements, each of them converted, rounded to TF32 or neither, with axes of known extents
-    and loops that are not scheduled yet. rows, columns: axes of it that one of the two alone is read along, and that the other
-    is; its other axes stay outer dimensions of all that is read along them. padding: rows, columns and terms become multiples
+    tensor: a sum over products, with axes of known extents and loops that are not scheduled yet. A factor that is an element,
+    converted, rounded to TF32 or neither, has a matrix of such elements; any other one that reads a tensor, `A[i, k] * d[k]`,
+    is computed once for each element of its matrix. rows, columns: axes that one factor alone depends on, and that the other
+    does; the others stay outer dimensions of all that depends on them. padding: rows, columns and terms become multiples
     of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of
     the reduce axes. Returns the matrices: of rows, of columns, of the result.
 
@@ -96,9 +97,9 @@ def matricize(
     with schedule.compound("matricize", tensor=tensor, rows=tuple(rows), columns=tuple(columns), padding=tuple(padding),
                            turned=tuple(turned)):
         sides = [
-            _matrix(load, product, side, (size, padding[2]), is_turned)
-            for load, side, size, is_turned in zip(
-                product.loads, (product.rows, product.columns), padding[:2], (turned[0], not turned[1]), strict=True)]
+            _matrix(factor, product, side, (size, padding[2]), is_turned)
+            for factor, side, size, is_turned in zip(
+                product.sides, (product.rows, product.columns), padding[:2], (turned[0], not turned[1]), strict=True)]
         result = _result(product, sides, padding)
         for made in (*sides, result):
             schedule.insert_stage(schedule.place_of(stage), made, stage)
@@ -116,30 +117,33 @@ def _bad(stage: Stage, reason: str, fix: str, *axes: IterVar) -> BadMatrix:
                      loops=outline(stage, axes), fix=fix)
 
 
-def _loads(op: ComputeOp) -> tuple[ProducerLoad, ProducerLoad] | None:
-    """What the two factors of a sum read, if each is an element, converted or not, or rounded to TF32."""
-    found: list[ProducerLoad] = []
+def _sides(op: ComputeOp) -> tuple[Expr, Expr] | None:
+    """What the two factors of a sum are elements of, where they are converted or rounded to TF32; any other factor itself, where
+    it reads a tensor."""
+    sides: list[Expr] = []
     for factor in factors(op) or ():
         value = factor
         while isinstance(value, Cast):
             value = value.value
         value = within_tf32(value)
         if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
-            found.append(value)
-    return (found[0], found[1]) if len(found) == 2 else None
+            sides.append(value)
+        elif any(isinstance(node, ProducerLoad) for node in post_order(factor)):
+            sides.append(factor)
+    return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
-def _axes_of(load: ProducerLoad) -> set[IterVar]:
-    return {node for index in load.indices for node in post_order(index) if isinstance(node, IterVar)}
+def _axes_of(side: Expr) -> set[IterVar]:
+    return {node for node in post_order(side) if isinstance(node, IterVar)}
 
 
 def _sides_of(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
     """The axes that each factor alone is read along; None where the operation is no product."""
     op = stage.op.as_compute
-    loads = None if op is None else _loads(op)
-    if op is None or loads is None or any(not constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)):
+    sides = None if op is None else _sides(op)
+    if op is None or sides is None or any(not constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)):
         return None
-    left, right = map(_axes_of, loads)
+    left, right = map(_axes_of, sides)
     if not (left | right).issuperset((*op.axis, *op.reduce_axis)):
         return None
     return [axis for axis in op.axis if axis in left - right], [axis for axis in op.axis if axis in right - left]
@@ -147,9 +151,9 @@ def _sides_of(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
 
 def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar]) -> _Product:
     op = stage.op.as_compute
-    loads = None if op is None else _loads(op)
-    if op is None or loads is None:
-        raise _bad(stage, f"{stage.name} is no sum of products of two elements", "te.sum(A[i, k] * B[k, j], axis=k)")
+    sides = None if op is None else _sides(op)
+    if op is None or sides is None:
+        raise _bad(stage, f"{stage.name} is no sum of products of what two tensors say", "te.sum(A[i, k] * B[k, j], axis=k)")
     if stage.relations or stage.iter_var_attrs or stage.schedule.placed_at(stage) or stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, "its loops are scheduled already, or it is inlined", "call matricize first")
     refuse_dangling_predicate(stage, op.axis, BadMatrix, "cannot matricize")
@@ -157,9 +161,9 @@ def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar]) 
     unknown = next((axis for axis in axes if not constant_extent(axis)), None)
     if unknown is not None:
         raise _bad(stage, f"the extent of {unknown.name} is no number above 0", "give it a constant extent")
-    if any(axis in _axes_of(loads[1]) for axis in rows) or any(axis in _axes_of(loads[0]) for axis in columns):
-        loads = loads[1], loads[0]
-    left, right = map(_axes_of, loads)
+    if any(axis in _axes_of(sides[1]) for axis in rows) or any(axis in _axes_of(sides[0]) for axis in columns):
+        sides = sides[1], sides[0]
+    left, right = map(_axes_of, sides)
     for what, given, own, other in (("rows", rows, left, right), ("columns", columns, right, left)):
         wrong = next((axis for axis in given if axis not in op.axis or axis not in own or axis in other), None)
         if wrong is not None or len(set(given)) < len(given):
@@ -171,7 +175,7 @@ def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar]) 
     if outside is not None:
         raise _bad(stage, f"neither factor is read along {outside.name}", "a sum over axes that what is read depends on")
     outer = tuple(axis for axis in op.axis if axis not in rows and axis not in columns)
-    return _Product(op, loads, outer, tuple(rows), tuple(columns))
+    return _Product(op, sides, outer, tuple(rows), tuple(columns))
 
 
 def _size(axes: Sequence[IterVar]) -> int:
@@ -207,22 +211,22 @@ def _flat(axes: Sequence[IterVar], values: Mapping[IterVar, Expr]) -> Expr:
 
 
 def _matrix(
-    load: ProducerLoad, product: _Product, side: Sequence[IterVar], sizes: tuple[int, int], terms_first: bool,
+    factor: Expr, product: _Product, side: Sequence[IterVar], sizes: tuple[int, int], terms_first: bool,
 ) -> ComputeOp:
-    """What one factor reads, over the outer axes that it is read along, its own side and the terms."""
-    read = _axes_of(load)
+    """What one factor is, over the outer axes that it depends on, its own side and the terms."""
+    read = _axes_of(factor)
     outer = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in product.outer if axis in read and axis.dom is not None}
     number = _fresh("i" if side is product.rows else "j", _padded(side, sizes[0]), side)
     term = _fresh("k", _padded(product.summed, sizes[1]), product.summed)
     values: dict[IterVar, Expr] = {**outer, **_apart(side, number), **_apart(product.summed, term)}
-    value: Expr = substitute(load, {axis: each for axis, each in values.items() if axis in read})
+    value: Expr = substitute(factor, {axis: each for axis, each in values.items() if axis in read})
     inside = [axis < const(_size(axes), axis.dtype) for axis, axes in ((number, side), (term, product.summed))
               if constant_extent(axis) != _size(axes)]
     if inside:
-        value = if_then_else(all_of(*inside), value, const(0, load.dtype))
-    assert isinstance(load.producer, Tensor)
+        value = if_then_else(all_of(*inside), value, const(0, factor.dtype))
+    name = factor.producer.name if isinstance(factor, ProducerLoad) else product.op.name + (".a" if side is product.rows else ".b")
     last = (term, number) if terms_first else (number, term)
-    return ComputeOp(name=f"{load.producer.name}.matrix", source=user_source(), axis=(*outer.values(), *last), body=(value,))
+    return ComputeOp(name=f"{name}.matrix", source=user_source(), axis=(*outer.values(), *last), body=(value,))
 
 
 def _result(product: _Product, sides: Sequence[ComputeOp], padding: Sequence[int]) -> ComputeOp:
@@ -233,18 +237,18 @@ def _result(product: _Product, sides: Sequence[ComputeOp], padding: Sequence[int
     i = _fresh("i", _padded(product.rows, padding[0]), product.rows)
     j = _fresh("j", _padded(product.columns, padding[1]), product.columns)
     k = _fresh("k", _padded(product.summed, padding[2]), product.summed, "reduce")
-    reads: dict[ProducerLoad, ProducerLoad] = {}
-    for load, side, number in zip(product.loads, sides, (i, j), strict=True):
-        own = [outer[axis] for axis in product.outer if axis in _axes_of(load)]
+    reads: dict[int, ProducerLoad] = {}
+    for factor, side, number in zip(product.sides, sides, (i, j), strict=True):
+        own = [outer[axis] for axis in product.outer if axis in _axes_of(factor)]
         last = (number, k) if side.axis[-1].name == "k" else (k, number)
-        reads[load] = ProducerLoad(side.output(0), (*own, *last))
+        reads[id(factor)] = ProducerLoad(side.output(0), (*own, *last))
 
     def read(node: Node) -> Node | None:
-        return reads.get(node) if isinstance(node, ProducerLoad) else None
+        return reads.get(id(node))
 
     value = rewrite(reduction.sources[0], read)
     assert isinstance(value, Mul)
     first = next(node for node in post_order(value.a) if isinstance(node, ProducerLoad))
-    ordered = value if first is reads[product.loads[0]] else Mul(value.b, value.a)  # rows first, as instructions have them
+    ordered = value if first is reads[id(product.sides[0])] else Mul(value.b, value.a)  # rows first, as instructions have them
     body = replace(reduction, sources=(ordered,), axes=(k,))
     return ComputeOp(name=f"{op.name}.matrix", source=user_source(), axis=(*outer.values(), i, j), body=(body,))

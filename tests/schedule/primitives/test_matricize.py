@@ -57,6 +57,24 @@ def test_factors_may_be_converted_and_stand_in_any_order() -> None:
     np.testing.assert_array_equal(found, left.astype("int32") @ right.astype("int32"))
 
 
+@pytest.mark.parametrize("turned", [(False, False), (True, True)])
+def test_factors_that_compute_are_matrices_of_what_they_are(turned: Sequence[bool]) -> None:
+    A, d, B = te.placeholder((3, 7, 5), name="A"), te.placeholder((5,), name="d"), te.placeholder((5, 9), name="B")
+    k = te.reduce_axis((0, 5), "k")
+    C = te.compute((3, 7, 9), lambda n, i, j: te.sum(te.exp(A[n, i, k]) * d[k] * (B[k, j] - 1.0), axis=k), name="C")
+    s = te.create_schedule(C.op)
+    _, i, j = C.op.axis
+    rows, columns, whole = s.matricize(C, [i], [j], (4, 8, 3), turned)
+    assert [rows.name, columns.name, whole.name] == ["C.a.matrix", "C.b.matrix", "C.matrix"] and s.is_exact
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(shape).astype("float32") for shape in ((3, 7, 5), (5,), (5, 9))]
+    found, expected = np.zeros((3, 7, 9), "float32"), np.zeros((3, 7, 9), "float32")
+    tw.build(s, [A, d, B, C])(*given, found)
+    tw.build(te.create_schedule(C.op), [A, d, B, C])(*given, expected)
+    np.testing.assert_array_equal(found, expected)
+    assert str(te.Schedule.replay(s.trace, [C.op])) == str(s)
+
+
 def test_what_is_no_product_of_matrices_is_refused_and_leaves_the_schedule_as_it_was() -> None:
     A, B, C = contraction()
     D = te.compute((5, 3), lambda i, j: A[i, j, 0, 0] + 1, name="D")

@@ -1,0 +1,71 @@
+"""Sums of products whose factors are more than elements of tensors: what a factor is becomes a matrix, computed once.
+
+    C[i, j] = sum over k of (A[i, k] * d[k]) * B[k, j]       C.a.matrix[i, k] = A[i, k] * d[k]
+                                                             C[i, j] = sum over k of C.a.matrix[i, k] * B[k, j]
+
+A column uses each row of the first factor again, so that a factor is computed as often as there are rows and terms, and not for
+every result. Rounding is that of the program: a factor is rounded as it was declared, and the product of the two is the sum's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.visit import post_order
+from ...te.factors import factors
+from ...te.operation import Operation
+from ..contractions import converted
+from ..operations import axes_in, contiguous, depends_on, fixed_extent
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["Sides", "of_factors", "sides_of"]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """a, b: the factors of rows and of columns, and the last axis that each alone depends on: others are outer ones of a matrix."""
+
+    a: Expr
+    b: Expr
+    row: IterVar
+    column: IterVar
+
+
+def sides_of(op: Operation) -> Sides | None:
+    """The sides of a sum of products of which a factor is more than an element; None where it is another sum."""
+    both, axes = factors(op), (*op.axis, *op.reduce_axis)
+    if both is None or op.calls_intrinsic or not op.axis or len(op.reduce_axis) != 1 or not all(map(fixed_extent, axes)):
+        return None
+    if any(depends_on(axis) for axis in op.reduce_axis) or all(isinstance(converted(factor), ProducerLoad) for factor in both):
+        return None
+    a, b = both if op.axis[-1] in axes_in(both[1]) else both[::-1]
+    left, right = axes_in(a), axes_in(b)
+    rows, columns = ([axis for axis in op.axis if axis in own - other] for own, other in ((left, right), (right, left)))
+    if op.axis[-1] not in columns or not rows or not left & right >= {*op.reduce_axis} or not left | right >= {*axes}:
+        return None
+    return Sides(a, b, rows[-1], columns[-1]) if _loads(a) and _loads(b) else None
+
+
+def of_factors(group: Group, sides: Sides) -> Group:
+    """The group with an anchor that multiplies matrices, which are heads of it: each lies as what its factor reads most of does."""
+    s, anchor = group.s, group.anchor
+    stage = s[anchor]
+    now = dict(zip((*anchor.axis, *anchor.reduce_axis), (*stage.op.axis, *stage.op.reduce_axis), strict=True))
+    turned = [not _lies_along(factor, anchor.reduce_axis[0]) for factor in (sides.a, sides.b)]
+    a, b, product = s.matricize(stage.op.output(0), [now[sides.row]], [now[sides.column]], (1, 1, 1), (turned[0], not turned[1]))
+    if group.output is not anchor:
+        stage.compute_inline()
+    return replace(group, anchor=product.op, heads=(*group.heads, a.op, b.op))
+
+
+def _loads(factor: Expr) -> list[ProducerLoad]:
+    return [node for node in post_order(factor) if isinstance(node, ProducerLoad)]
+
+
+def _lies_along(factor: Expr, axis: IterVar) -> bool:
+    """Whether what a factor reads that depends on most axes lies side by side along this one."""
+    return axis in contiguous(max(_loads(factor), key=lambda load: len(axes_in(load))))
