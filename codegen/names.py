@@ -14,7 +14,8 @@ from ..errors import user_source
 from ..runtime.shield import in_turn
 from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 
-__all__ = ["check_features", "check_processor", "check_triple", "initialize", "machine_and_system", "nearest", "process_triple"]
+__all__ = ["check_features", "check_processor", "check_triple", "initialize", "knows_feature", "machine_and_system", "nearest",
+           "process_triple"]
 
 
 def nearest(word: str, known: Iterable[str], form: str) -> str:
@@ -55,15 +56,18 @@ def check_features(target: str, features: Sequence[str], triple: str, host: Mapp
                 f"target {target!r}: a feature is added or removed, {feature!r} says neither",
                 called=user_source(), fix=f"-mattr=+{feature}",
             )
-        if feature[1:] in host:
-            continue
-        _, known = _known_names(triple)
-        if feature[1:] not in known:
+        if not knows_feature(feature[1:], triple, host):
+            _, known = _known_names(triple)
             raise UnknownFeature(
                 f"target {target!r}: unknown feature {feature[1:]!r} for {machine_and_system(triple)[0]}",
                 called=user_source(), allowed=_choices(feature[1:], known),
                 fix="-mattr=" + feature[0] + nearest(feature[1:], known, "{}"),
             )
+
+
+def knows_feature(feature: str, triple: str, host: Mapping[str, bool]) -> bool:
+    """Whether the machine's processors have a feature of this name. host: names that are known without asking."""
+    return feature in host or feature in _known_names(triple)[1]
 
 
 @in_turn

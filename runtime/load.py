@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 from ..errors import user_source
 from .cases import Cases
@@ -19,7 +20,9 @@ from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion,
 from .kernel import Kernel, make_kernel
 from .metadata import COMMON, MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
 from .module import Module
+from .signature import Signature
 from .threads import join_threads
+from .timing import TimingResult
 
 __all__ = ["load"]
 
@@ -27,7 +30,21 @@ _LARGEST = 4 << 30
 _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+class Loaded(Protocol):
+    """What a library gives, as checkers of types see it: the kernel of one that `f.export` wrote is called and has a signature, of
+    any other one the kernels are found by their names."""
+
+    @property
+    def signature(self) -> Signature: ...
+    def __call__(self, *args: Any, **named: Any) -> None: ...
+    def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult: ...
+    def __getitem__(self, name: str, /) -> Kernel: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: object, /) -> bool: ...
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
     """The kernel of a shared library that `f.export` wrote, or the Module of one that `module.export` wrote.
 
     They take what built kernels take, arrays of the same shapes and dtypes in the same order, and raise what those raise; what was
@@ -61,8 +78,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     if metadata.is_module:
         keys = [each.key for each in (*metadata.functions, *metadata.gpu_functions)]
         named: dict[str, Kernel] = dict(zip(keys, kernels, strict=True))
-        return Module({**{name: Cases(name, [named[key] for key in keys]) for name, keys in metadata.cases.items()}, **named})
-    return kernels[0]
+        cases: dict[str, Kernel] = {name: Cases(name, [named[key] for key in keys]) for name, keys in metadata.cases.items()}
+        return cast("Loaded", Module({**cases, **named}))
+    return cast("Loaded", kernels[0])
 
 
 def _content(place: Path) -> bytes:

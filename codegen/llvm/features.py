@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from ..host import whole_processor
 from ..instructions import attributes, beyond, least
+from ..names import knows_feature
 from ..target import Target
 from .maths_lanes import MathsOptions
 from .text import Conversions
@@ -17,13 +19,16 @@ def target_has(target: Target, feature: str) -> bool:
     """Whether code for `target` may use the instructions of a feature by LLVM's name: "avx512vnni".
 
     What the target's own list names is read there. What comes with its processor, or with another feature, shows in whether
-    LLVM may inline a function that needs the feature into one for the target.
+    LLVM may inline a function that needs the feature into one for the target. What LLVM does not know of the architecture, it
+    ignores: no target has that.
     """
     named = [word[0] == "+" for word in target.llvm_features.split(",") if word[1:] == feature]
     removes = any(word[0] == "-" for word in target.features)  # and with a feature all that build on it
     if named and not (named[-1] and removes):
         return named[-1]
     if not (target.cpu or target.features) or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        return False
+    if not knows_feature(feature, target.llvm_triple, {} if target.is_foreign else whole_processor().features):
         return False
     wanted = least(target.architecture, feature)
     return not beyond(attributes(target.llvm_cpu, target.llvm_features), [wanted], target.machine())

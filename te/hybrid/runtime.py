@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 
@@ -36,15 +36,15 @@ def atomic_add(buffer: Any, index: Any, value: Any) -> None:
     buffer[index] += value
 
 
-def serial(*bounds: int) -> range:
-    """A loop, as range."""
+def serial(*bounds: SupportsInt) -> range:
+    """A loop, as range. bounds: numbers, or extents of tensors."""
     return range(*map(int, bounds))
 
 
 parallel = vectorize = vectorized = unroll = unrolled = const_range = serial
 
 
-def bind(tag: Any, extent: int) -> range:
+def bind(tag: Any, extent: SupportsInt) -> range:
     """A loop whose iterations are threads."""
     del tag
     return range(int(extent))

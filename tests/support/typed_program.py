@@ -51,7 +51,7 @@ def product(n: te.Var) -> dict[str, list[te.Tensor]]:
 @script
 def running(a: te.Tensor) -> te.Tensor:
     out = output_tensor((8,), "float32")
-    for i in parallel(8):
+    for i in parallel(a.shape[0]):
         if a[i] > 0.5:
             out[i] = a[i] * 2.0
         else:
@@ -106,6 +106,9 @@ def main() -> None:
     assert_type(y, te.Tensor)
     layer = tw.build([x, w, y])
     assert_type(layer, tw.Kernel)
+    loaded = tw.load(layer.export("liblayer.so")[0])
+    loaded(np.ones((4, 16), np.float32), np.ones((8, 16), np.float32), tw.empty((4, 8), "float32"))
+    assert_type(loaded["main"], tw.Kernel)
     plan = topi.schedule([y], "llvm")
     assert_type(plan, te.Schedule)
     tuned = autotune.tune([x, w, y], target="llvm", trials=1)

@@ -80,6 +80,9 @@ def test_features_come_with_processors() -> None:
     assert target_has(Target.parse("llvm -mcpu=x86-64 -mattr=+avx512vnni"), "avx512vnni")
     assert not target_has(Target.parse("llvm -mcpu=cascadelake -mattr=-avx512vnni"), "avx512vnni")
     assert not target_has(Target(), "no-such-feature")
+    assert not target_has(Target.parse("llvm -mcpu=haswell"), "no-such-feature")
+    arm = Target.parse("llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72")
+    assert target_has(arm, "neon") and not target_has(arm, "amx-int8"), "another architecture's features are ignored by LLVM"
     assert not target_has(Target.parse("llvm -mattr=+avx512vnni,-avx512f"), "avx512vnni"), "it goes with what it builds on"
 
 
