@@ -107,7 +107,8 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
     rows = tuple(axis for axis in op.axis if axis in left - right)
     if size_of(columns) >= LONG_ROW:  # whole lines of the result wherever they are: what is read decides the order
         rows = tuple(sorted(rows, key=lambda axis: _place_in(a, axis)))
-    if not left & right >= {*op.reduce_axis} or not left | right >= axes or not columns or not rows:
+    single = {axis for axis in op.axis if fixed_extent(axis) == 1}  # indices may have its value instead
+    if not left & right >= {*op.reduce_axis} or not left | right >= axes - single or not columns or not rows:
         return None
     if source(a) is source(b) and size_of((*rows, *columns)) == 1:      # one row, read twice
         return None

@@ -150,8 +150,9 @@ def load_of(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tupl
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
     own = [axis for axis, step in steps.items() if step]
     width = machine.lanes(access.bytes * 8)
-    if own and not _side_by_side([(abs(steps[axis]), lanes[axis]) for axis in own]):
-        apart = abs(steps[own[0]])
+    even = all(map(access.is_even, own))
+    if own and not (even and _side_by_side([(abs(steps[axis]), lanes[axis]) for axis in own])):
+        apart = abs(steps[own[0]]) if even else NEAR + 1
         if len(own) == 1 and apart <= NEAR and not access.stored:  # as many loads, of which lanes are picked
             return "shuffle", vectors(lanes, own, width) * (apart - 1)
         return "gather", vectors(lanes, own, width)

@@ -3,7 +3,7 @@ that what is read for one is used for those around it.
 
     for others (in parallel):
         image = ...                              # what windows read around each place, for the task; or it is inlined
-        for vectors of a row:                    # written out where there are few: their masks are then constants
+        for vectors of a row:                    # written out where there are few, and masks of some: these are then constants
             for y.outer:
                 for y.inner in ROWS (unrolled):  for taps (unrolled):  sums[y.inner, lanes] += image[...] * weights[...]
                 result[y.inner, lanes] = sums[y.inner, lanes] ...
@@ -24,14 +24,14 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..loops import fused
-from ..operations import weight
+from ..operations import axes_in, weight
 from ..plan import Candidate
 from .chain_member import taps_of
 from .chain_plan import ends_within_vectors, is_window
 from .injective import worth_threads
 from .lanes import power_below
 from .transposes import expanded, loads_in
-from .windows_nest import time_of_windows
+from .windows_nest import guarded_axes, time_of_windows
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 __all__ = ["window_ways"]
 
 FEW_VECTORS = 4
-"""Vectors of a row that are unrolled, borders and all."""
+"""Vectors of a row that are unrolled, where any of them ends within a row or a guard."""
 ROWS = (4, 8, 6, 3, 2, 1)
 """Places computed together, of those that take about as long the first."""
 CHEAP = 24
 """Operators of what windows read up to which it may be computed for each tap: a guard of a padded image."""
-MOST_BODIES = 200
-"""Taps of all places together that are written out."""
+MOST_BODIES, MOST_GUARDED = 200, 150
+"""Taps of all places together that are written out, and those of which guards make several copies: at borders and within."""
 
 
 @dataclass(frozen=True)
@@ -68,27 +68,31 @@ def window_ways(group: Group, parts: Sequence[Operation]) -> list[Candidate]:
     axes = group.s[group.output].op.axis
     if not sums or len(axes) < 2 or any(not constant_extent(axis) for axis in axes):
         return []
-    taps = max(map(taps_of, sums))
     ways: list[Candidate] = []
     parallel = worth_threads(axes, _operators(sums))
-    for plan in _plans(group, taps, images):
+    for plan in _plans(group, sums, images):
         time = time_of_windows(group, sums, images, plan.along, plan.rows, plan.stored, parallel)
         ways.append(Candidate(plan.describe(axes[plan.along]), partial(_apply, group, sums, images, plan), time))
     return ways
 
 
-def _plans(group: Group, taps: int, images: Sequence[Operation]) -> list[WindowPlan]:
-    axes = group.s[group.output].op.axis
+def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation]) -> list[WindowPlan]:
+    """Those worth looking at. Where guards ask for two of the axes that make up tasks, they would stay around every tap."""
+    taps, axes = max(map(taps_of, sums)), group.s[group.output].op.axis
     held = [True] if any(weight(image) > CHEAP for image in images) else [False]
     if held == [False] and any(map(partial(ends_within_vectors, machine=group.machine), images)):
         held = [False, True]
+    guarded = guarded_axes(group, sums, images)
     plans: list[WindowPlan] = []
     for along in range(len(axes) - 1):
         extent = constant_extent(axes[along]) or 1
         if extent == 1 and len(axes) > 2:
             continue
         sizes = dict.fromkeys(min(rows, extent) for rows in ROWS)
-        plans += [WindowPlan(along, rows, stored) for stored in held for rows in sizes if rows * taps <= MOST_BODIES or rows == 1]
+        asked = [at for at in guarded if at not in (along, len(axes) - 1) and constant_extent(axes[at]) != 1]
+        for stored in held if len(asked) <= 1 else [True] if True in held else []:
+            most = MOST_GUARDED if guarded and not stored else MOST_BODIES
+            plans += [WindowPlan(along, rows, stored) for rows in sizes if rows * taps <= most or rows == 1]
     return plans
 
 
@@ -126,12 +130,13 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     block, row = stage.split(place, factor=plan.rows)
     stage.reorder(*outer, vector, block, row, lane)
     stage.unroll(row)
-    if -(-extent // width) <= FEW_VECTORS:
-        stage.unroll(vector)
     stage.vectorize(lane)
     task = fused(stage, outer) if outer else None
-    guarded = any(isinstance(node, IfThenElse) for op in held for node in post_order(expanded(s, s[op].op)))
-    for loop in (block, *([task] if task is not None else [])) if guarded else ():
+    guards = [(node, op) for op in held for node in post_order(expanded(s, s[op].op)) if isinstance(node, IfThenElse)]
+    ragged = bool(extent % width) or any(s[op].op.axis[-1] in axes_in(guard.condition) for guard, op in guards)
+    if ragged and -(-extent // width) <= FEW_VECTORS:
+        stage.unroll(vector)
+    for loop in (block, *([task] if task is not None else [])) if guards else ():
         stage.pragma(loop, "loop_partition_hint")
     if worth_threads(axes, _operators(sums)):
         stage.parallel(task if task is not None else block)

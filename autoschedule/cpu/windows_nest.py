@@ -23,7 +23,7 @@ from .transposes import expanded, loads_in
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["time_of_images", "time_of_windows"]
+__all__ = ["guarded_axes", "time_of_images", "time_of_windows"]
 
 SCRATCH = 4
 """Registers kept for what is neither a sum nor a weight."""
@@ -42,6 +42,18 @@ def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
     """Of what windows read around each place, stored before them."""
     nests = _Nests(group, (), images, 0, 1, stored=True, parallel=False)
     return estimate(Nest(None, 1, tuple(nests.image(image, _shape(image.output(0))) for image in images)), group.machine)
+
+
+def guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Operation]) -> set[int]:
+    """The axes of the output, by their places, that guards ask for in what windows read, images inlined."""
+    nests = _Nests(group, sums, images, 0, 1, stored=False, parallel=False)
+    found: set[int] = set()
+    for op in sums:
+        axes = group.s[op].op.axis
+        for node in post_order(nests.source(group.s[op].op)):
+            if isinstance(node, IfThenElse):
+                found.update(axes.index(axis) for axis in axes_in(node.condition) if axis in axes)
+    return found
 
 
 class _Nests:
@@ -77,7 +89,7 @@ class _Nests:
             assert reduction is not None
             own = {now.axis[self.along]: self.rows}
             taps = {axis: constant_extent(axis) or 1 for axis in now.reduce_axis}
-            source = self._source(now)
+            source = self.source(now)
             fused = isinstance(source, Mul) and is_fused(reduction, 0)
             terms = [source.a, source.b] if fused and isinstance(source, Mul) else [source]
             loads = self._counted(terms, {**own, **taps}, now.axis[-1], count, accesses, dict(zip(now.axis, axes, strict=True)))
@@ -97,7 +109,7 @@ class _Nests:
         accesses.append(Access(self.output.output(0), axes, _shape(self.output.output(0)), stored=True))
         return Body(count, tuple(accesses), tuple(tile.items()))
 
-    def _source(self, now: Operation) -> Expr:
+    def source(self, now: Operation) -> Expr:
         """A term, with the images in it where they are inlined."""
         reduce = expanded(self.group.s, now)
         assert isinstance(reduce, Reduce)

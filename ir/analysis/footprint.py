@@ -21,7 +21,7 @@ from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min,
 from ..structural import Key, structural_key
 from ..visit import post_order
 from .count import Count, Number, at_most, least, product, value_of
-from .linear import linear, terms
+from .linear import linear, merge_divisions, occurs, terms
 
 __all__ = ["LINE", "Access", "Array", "Widths", "box_of", "line_bytes", "touched", "width_of"]
 
@@ -82,11 +82,36 @@ class Access:
             dimensions.append((extent, parts))
         return tuple(dimensions)
 
+    def is_even(self, var: Var) -> bool:
+        """Whether all neighbouring values of a loop variable lie as many elements apart: its quotients and remainders, if any, are
+        digits of one place."""
+        known = self._even.get(var)
+        if known is None:
+            known = self._even[var] = not any(occurs(var, form) for form in self.forms) or not occurs(var, self._place)
+        return known
+
+    @cached_property
+    def _place(self) -> LinearForm:
+        """All indices as one."""
+        stride, place = 1, LinearForm({}, 0)
+        for form, extent in zip(reversed(self.forms), reversed(self.shape), strict=True):
+            place = place.plus(form, stride)
+            stride *= extent if isinstance(extent, int) else 1
+        return merge_divisions(place)
+
+    @cached_property
+    def _even(self) -> dict[Var, bool]:
+        """Those that were asked for."""
+        return {}
+
     def step(self, var: Var) -> int:
         """Elements between neighbouring values of a loop variable; where that is no constant, some number that is not 0."""
         known = self._steps.get(var)
         if known is not None:
             return known
+        if any(occurs(var, form) for form in self.forms) and self.is_even(var):
+            step = self._steps[var] = self._place.coefficient(var)
+            return step
         stride, step = 1, 0
         for form, extent in zip(reversed(self.forms), reversed(self.shape), strict=True):
             step += stride * _coefficient(form, var)

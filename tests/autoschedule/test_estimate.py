@@ -96,6 +96,10 @@ def test_instructions_are_of_whole_vectors_and_what_stays_is_not_counted() -> No
     assert not still, "k changes nothing of it"
     across = instructions_of([b[j, k]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
     assert across == {"gather": 2}
+    thirds = instructions_of([b[k, j // 3]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    assert thirds == {"gather": 2}, "three lanes read one element, and the next three another"
+    digits = instructions_of([b[j // 16, j % 16]], PLAIN, {}, {j: 16}, (j,), lambda load: access(load.producer, *load.indices))
+    assert digits == {"load": 2}, "digits of one place lie side by side"
 
 
 def product(tile: int, vectors: int) -> te.Schedule:

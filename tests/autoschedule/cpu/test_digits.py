@@ -43,6 +43,22 @@ def test_groups_are_products_of_matrices_bit_for_bit(
     np.testing.assert_array_equal(*got)
 
 
+def test_axes_of_one_value_do_not_keep_groups_from_being_products() -> None:
+    """A batch of one image: its index is the constant 0 once axes are digits."""
+    x, w = te.placeholder((1, 16, 15, 15), name="X"), te.placeholder((64, 4, 3, 1), name="W")
+    c, p, q = (te.reduce_axis((0, extent), name) for extent, name in ((4, "c"), (3, "p"), (1, "q")))
+    conv = te.compute((1, 64, 7, 15), lambda n, o, y, z: te.sum(
+        x[n, o // 16 * 4 + c, y * 2 + p, z + q] * w[o, c, p, q], [c, p, q]), name="Y")
+    chosen = schedule(conv)
+    assert chosen.plan[0].rule == "contraction", "groups cost eight times as much where each result is summed up by itself"
+    rng, got = np.random.default_rng(0), list[np.ndarray]()
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in ((1, 16, 15, 15), (64, 4, 3, 1))]
+    for s in (chosen, te.create_schedule(conv.op)):
+        got.append(np.full((1, 64, 7, 15), np.nan, "float32"))
+        tw.build(s, [x, w, conv])(*arrays, got[-1])
+    np.testing.assert_array_equal(*got)
+
+
 def test_an_axis_is_digits_where_one_divisor_divides_its_extent() -> None:
     _, conv = groups(3, 7, 5, 23, 1)
     assert digits_of(conv.op) == {0: 7}
