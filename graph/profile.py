@@ -30,7 +30,9 @@ _REPEATS = 5
 @dataclass(frozen=True)
 class Row:
     """One kernel at its place. nodes: what the user knows its nodes by, where that is known. shapes: of what it gives. seconds: of
-    the fastest run of several. operations: on elements, as declared; moved: the bytes of what it reads and gives."""
+    the fastest run of several. busy: the least seconds of the processor that the calling thread took for a run: what else the
+    machine does makes a run longer, and this little. operations: on elements, as declared; moved: the bytes of what it reads and
+    gives."""
 
     kernel: str
     operators: str
@@ -39,6 +41,7 @@ class Row:
     seconds: float
     operations: int
     moved: int
+    busy: float = 0.0
 
     @property
     def gflops(self) -> float:
@@ -64,13 +67,18 @@ class Profile:
         """All kernels together."""
         return sum(row.seconds for row in self.rows)
 
+    @property
+    def busy(self) -> float:
+        """The time of the processor that the calling thread took for all kernels together."""
+        return sum(row.busy for row in self.rows)
+
     def __str__(self) -> str:
         total = self.seconds or 1.0
-        lines = [f"{'ms':>10} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"]
-        lines += [f"{row.seconds * 1e3:10.4f} {row.seconds / total:6.1%} {row.gflops:8.2f} {row.gbytes:7.2f}  {row.operators} "
-                  f"{row.shapes}{f'  {chr(44).join(row.nodes)}' if row.nodes else ''}" for row in self.rows]
+        lines = [f"{'ms':>10} {'CPU':>10} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"]
+        lines += [f"{row.seconds * 1e3:10.4f} {row.busy * 1e3:10.4f} {row.seconds / total:6.1%} {row.gflops:8.2f} {row.gbytes:7.2f}"
+                  f"  {row.operators} {row.shapes}{f'  {chr(44).join(row.nodes)}' if row.nodes else ''}" for row in self.rows]
         chosen = f", those for {self.bucket}" if self.bucket else ""
-        return "\n".join([*lines, f"{self.seconds * 1e3:10.4f} ms in {len(self.rows)} kernels{chosen}"])
+        return "\n".join([*lines, f"{self.seconds * 1e3:10.4f} {self.busy * 1e3:10.4f} ms in {len(self.rows)} kernels{chosen}"])
 
 
 def profile_of(
@@ -96,17 +104,18 @@ def profile_of(
         pointers += [base + _known(offset) for offset in layout.workspaces[at]]
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
         calls.append((kind(program.parts[plan.names[at]].address), pointers))
-    best = [float("inf")] * len(calls)
+    best, busy = [float("inf")] * len(calls), [float("inf")] * len(calls)
     for _ in range(_REPEATS):
         for at, (function, pointers) in enumerate(calls):
-            began = time.perf_counter()
+            worked, began = time.thread_time(), time.perf_counter()
             function(*pointers)
             best[at] = min(best[at], time.perf_counter() - began)
+            busy[at] = min(busy[at], time.thread_time() - worked)
     operations = _operations(plan.kernels(), program.sizes)
     return Profile(tuple(
         Row(kernel, step.operators, step.sources, ", ".join(str(types[name]) for name in step.outputs), seconds,
-            operations.get(kernel, 0), sum(value_bytes(types[name]) for name in _moved(step)))
-        for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)), program.bucket)
+            operations.get(kernel, 0), sum(value_bytes(types[name]) for name in _moved(step)), each)
+        for kernel, step, seconds, each in zip(plan.names, plan.steps, best, busy, strict=True)), program.bucket)
 
 
 def _known(size: Size) -> int:

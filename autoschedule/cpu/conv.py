@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import Operation
@@ -30,7 +31,7 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
 from ..plan import Candidate
-from .conv_plan import USUAL, Layer, Plan, Tile, by_channels, column_tile, ends_within_vector, plans
+from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, by_channels, column_tile, ends_within_vector, plans
 from .gemm import gemm
 from .injective import worth_threads
 
@@ -131,8 +132,10 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
         s[anchor].compute_inline()
     stage = s[output]
     plain = weights.ndim == 4 and layout.channels == 1 and weights is not image
-    by_chunk = plain and not chosen.banded and layer.batch == 1 and not is_known(weights)  # which is packed while building
-    task, at, per_chunk = _store(stage, layout, layer, chosen, by_chunk, worth_threads((*axes, *s[sums].op.reduce_axis)))
+    known = is_known(weights)  # and packed while building
+    by_chunk = plain and not chosen.banded and layer.batch == 1 and not known
+    whole = by_chunk or known and _shares_chunks(layer, chosen, group.machine)
+    task, at, per_chunk = _store(stage, layout, layer, chosen, whole, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
     *outer, vectors, lane = s[sums].op.axis
     outer, places = outer[:len(outer) - len(places)], outer[len(outer) - len(places):]
@@ -145,14 +148,18 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
         _place_image(s, image, layer.lanes, (stage, task) if chosen.banded else None)
     if layer.flat:
         _in_tiles(s, image, sums, layout, chosen.tile.columns)
-    if plain:
-        packed = _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
-        if is_known(weights) and _passes(layer, chosen) >= PASSES:
-            loops = stage.leaf_iter_vars
-            s[sums].prefetch(packed, s[sums].op.reduce_axis[0], 1, level=2, share=loops.index(at) - loops.index(per_chunk) + 1)
-    elif is_known(weights) and layout.lane is not None and _passes(layer, chosen) >= PASSES:
+    read = _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None) if plain else weights
+    ahead = chosen.banded or whole or chosen.band >= (layer.height or USUAL)  # else the next task reads the same
+    if known and (plain or layer.block) and ahead and _passes(layer, chosen) >= PASSES:
         loops = stage.leaf_iter_vars
-        s[sums].prefetch(weights, s[sums].op.reduce_axis[-2], 1, level=2, share=loops.index(at) - loops.index(per_chunk) + 1)
+        step = s[sums].op.reduce_axis[0 if plain else -2]  # that with the block's terms inside
+        s[sums].prefetch(read, step, 1, level=2, share=loops.index(at) - loops.index(per_chunk) + 1)
+
+
+def _shares_chunks(layer: Layer, chosen: Plan, machine: Machine) -> bool:
+    """Whether chunks of channels are tasks enough, so that each has all of the image."""
+    chunks = -(-layer.outputs // (chosen.tile.vectors * layer.lanes)) * layer.groups * (layer.batch or 1)
+    return not chosen.banded and chunks >= TURNS * machine.cores
 
 
 def _places(stage: Stage, layout: _Layout, layer: Layer) -> list[IterVar]:
@@ -196,7 +203,7 @@ def _store(
     stage: Stage, layout: _Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
 ) -> tuple[IterVar, IterVar, IterVar]:
     """The loops of what is stored; returns those of tasks, of the tile of rows that is summed before it is stored, and of the
-    chunks of channels. by_chunk: a task is a whole chunk of channels."""
+    chunks of channels. by_chunk: a task is a whole chunk of channels, with all bands."""
     in_group, chunk, vector, lane = _cut_channels(stage, layout, layer, chosen.tile.vectors)
     batch, rows, columns = (stage.op.axis[at] for at in (0, layout.rows, layout.columns))
     bands, tiles = list[IterVar](), list[IterVar]()

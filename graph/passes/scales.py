@@ -143,7 +143,7 @@ def _rounded(array: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
     """The array in a dtype; None where that makes it infinite, or it is."""
     with np.errstate(all="ignore"):
         made = array.astype(dtype)
-    return made if np.isfinite(made.astype(np.float64)).all() else None
+    return made if np.isfinite(made if made.dtype.kind == "f" else made.astype(np.float64)).all() else None
 
 
 SCALES = GraphPass("scales", "batch norms, and factors and summands for each channel, are folded into weights", "rounds",

@@ -21,7 +21,8 @@ def test_a_profile_has_a_row_for_each_kernel_in_order() -> None:
     assert product.shapes == "float32[5, 11]"
     assert "last" in softmax.nodes
     assert 0 < product.seconds <= profile.seconds
-    assert "GFLOP/s" in str(profile) and "2 kernels" in str(profile)
+    assert profile.busy > 0 and all(row.busy > 0 for row in profile.rows), "the calling thread computes"
+    assert "CPU" in str(profile) and "GFLOP/s" in str(profile) and "2 kernels" in str(profile)
 
 
 def test_a_profile_of_open_sizes_is_of_those_of_the_arrays() -> None:

@@ -43,6 +43,18 @@ def test_known_weights_of_the_next_channels_are_asked_for(channels: int, known: 
     assert bool(re.search(r"prefetch\(int32.*, 2\)", text)) == (known and channels > 16)
 
 
+@pytest.mark.parametrize(("channels", "asks"), [(256, False), (2048, True)])
+def test_bands_of_rows_do_not_each_ask_for_the_weights_that_the_next_one_reads_again(channels: int, asks: bool) -> None:
+    """Tasks are whole chunks of channels where these are enough, and share what they ask for among their rows; else nothing is."""
+    image = te.placeholder((1, 16, 14, 14, 16), name="image")
+    y = topi.nn.conv2d_NCHWc(image, te.constant(np.ones((channels // 16, 16, 3, 3, 16, 16), "float32")), 1, 1, 1)
+    s = tw.autoschedule.schedule(y, TARGET)
+    assert "1 rows inside" in s.plan[0].description, "a task is a row, or all rows"
+    parallel = re.search(r"for n.o.outer\S* in parallel\((\d+)\)", str(tw.lower(s, [image, y])))
+    assert parallel is not None
+    assert ("share=" in s.as_python(), int(parallel[1])) == (asks, channels // 32 * (1 if asks else 14))
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 2048, 768), (100, 3072, 512), (61, 4099, 300)])
 def test_a_matrix_beyond_the_second_cache_comes_from_there_once(m: int, n: int, k: int) -> None:
     """A task with a few of the rows and all panels would read all of it, and so would the next one."""
