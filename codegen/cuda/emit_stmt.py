@@ -25,7 +25,7 @@ from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
 from .emit_expr import CudaExprEmitter
 from .intrinsics import CALLS
-from .rolled import rolled_loops
+from .rolled import beginnings, rolled_loops
 from .split import VECTOR_BITS, DeviceKernel
 from .types import MAP, storage_type, value_type
 
@@ -79,7 +79,7 @@ class _Emitter(StmtEmitter):
         self.shared_granule = 16
         self.asynchronous = False
         """Whether what is stored need not be there before the wait."""
-        self.rolled = rolled_loops(self.function.body)
+        self.rolled, self.beginnings = rolled_loops(self.function.body), beginnings(self.function.body)
         self.noted, self.at = noted, 0
         """Whether lines say where they came from, and the line of the loops that is written now; 0 for none."""
 
@@ -192,6 +192,8 @@ class _Emitter(StmtEmitter):
             end = str(stmt.begin.value + stmt.extent.value)
         if stmt.kind is LoopKind.UNROLLED:
             self.line("#pragma unroll")
+        elif stmt in self.beginnings:
+            self.line("#pragma unroll 1")
         elif stmt in self.rolled:
             self.line(f"#pragma unroll {_SOME}")
         taken = set(self.taken)

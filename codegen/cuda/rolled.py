@@ -4,7 +4,8 @@
         starts[digit[i]] += 1                  # data say which element
 
 A thread's own memory is in registers where every loop over it is unrolled, so NVRTC unrolls such loops whatever their length. An
-array of which data choose the element lies in memory all the same, and unrolling made it take seconds for nothing.
+array of which data choose the element lies in memory all the same, and unrolling made it take seconds for nothing. What a pipeline
+begins before its loop runs once, and is text to compile as often as it is written out.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.buffer import Buffer
+from ...ir.copies import is_commit, is_wait
 from ...ir.expr import BufferLoad, Expr, IntImm, Var
 from ...ir.stmt import Allocate, BufferStore, For, LetStmt, LoopKind, Stmt
 from ...ir.visit import walk
 
-__all__ = ["rolled_loops"]
+__all__ = ["beginnings", "rolled_loops"]
 
 _FEW = 8
 """Iterations up to which a loop may be unrolled."""
@@ -34,6 +36,14 @@ def rolled_loops(body: Stmt) -> frozenset[For]:
     in_memory = {buffer for buffer, index in _accesses(body) if buffer in own and _by_data(index, loaded)}
     loops = [node for node in walk(body) if isinstance(node, For)] if in_memory else []
     return frozenset(loop for loop in loops if _is_rolled(loop, own, in_memory))
+
+
+def beginnings(body: Stmt) -> frozenset[For]:
+    """The loops that begin asynchronous copies and wait for none."""
+    if not any(is_commit(node) for node in walk(body)):
+        return frozenset()
+    loops = [node for node in walk(body) if isinstance(node, For) and node.kind is LoopKind.SERIAL]
+    return frozenset(loop for loop in loops if any(map(is_commit, walk(loop.body))) and not any(map(is_wait, walk(loop.body))))
 
 
 def _is_rolled(loop: For, own: set[Buffer], in_memory: set[Buffer]) -> bool:

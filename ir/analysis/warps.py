@@ -13,7 +13,7 @@ under them; an index that is read from memory may be any.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -96,28 +96,32 @@ def block_of(kernel: For) -> Block:
     """The block of a kernel, whose outermost loop is given."""
     threads: dict[str, int] = {}
     shared, arrays, at = 0, dict[Buffer, _Array](), 0
-    stack: list[tuple[Stmt, int, frozenset[Var]]] = [(kernel, 1, frozenset())]
+    own: dict[Var, int] = {}
+    virtual: dict[Var, int] = {}
+    stack: list[Stmt] = [kernel]
     while stack:
-        stmt, copies, own = stack.pop()
+        stmt = stack.pop()
         if isinstance(stmt, For) and stmt.kind is LoopKind.THREAD and isinstance(stmt.extent, IntImm):
             if stmt.thread == "vthread":
-                copies *= stmt.extent.value
+                virtual[stmt.var] = stmt.extent.value
             elif stmt.thread.startswith("threadIdx"):
                 threads[stmt.thread] = max(stmt.extent.value, threads.get(stmt.thread, 1))
-                own |= {stmt.var}
+                own[stmt.var] = stmt.extent.value
         elif isinstance(stmt, Allocate):
             size = prod(_shape(stmt.buffer) or (0,)) * stmt.buffer.dtype.bytes
             shared += size if stmt.buffer.scope == "shared" else 0
             of = 1 if stmt.buffer.scope == "local" else WARP if stmt.buffer.scope.startswith(("mma", "wgmma")) else 0
-            arrays.update({stmt.buffer: _Array(copies * size / WORD / of)} if of else {})
+            arrays.update({stmt.buffer: _Array(size / WORD / of)} if of else {})
         elif isinstance(stmt, BufferStore):
             at += 1
-            for load in (node for node in post_order(stmt.value) if isinstance(node, BufferLoad) and node.buffer in arrays):
-                arrays[load.buffer].last = at
+            loaded = [arrays[node.buffer] for node in post_order(stmt.value)
+                      if isinstance(node, BufferLoad) and node.buffer in arrays]
+            for each in loaded:
+                each.last = at
             if stmt.buffer in arrays:
-                arrays[stmt.buffer].store(stmt, own, at)
-        stack.extend((child, copies, own) for child in reversed(children(stmt)) if isinstance(child, Stmt))
-    alive = (sum(each.registers / each.among for each in arrays.values() if each.first <= now < max(each.last, each.first + 1))
+                arrays[stmt.buffer].store(stmt, own, virtual, loaded, at)
+        stack.extend(child for child in reversed(children(stmt)) if isinstance(child, Stmt))
+    alive = (sum(each.size(virtual) for each in arrays.values() if each.first <= now < max(each.last, each.first + 1))
              for now in {each.first for each in arrays.values()})
     return Block(threads, shared, max(alive, default=0))
 
@@ -125,17 +129,27 @@ def block_of(kernel: For) -> Block:
 @dataclass
 class _Array:
     """Of a thread. registers: that hold it; among: how many threads share it, where each has its part. first, last: the statements
-    between which it holds what is needed, by their numbers: the last one may give its registers to what it stores."""
+    between which it holds what is needed, by their numbers: the last one may give its registers to what it stores. virtual: the
+    virtual threads that have others in it."""
 
     registers: float
     among: int = 1
     first: int = 0
     last: int = 0
+    virtual: set[Var] = field(default_factory=set[Var])
 
-    def store(self, stmt: BufferStore, threads: frozenset[Var], at: int) -> None:
+    def store(
+        self, stmt: BufferStore, own: Mapping[Var, int], virtual: Mapping[Var, int], loaded: Sequence[_Array], at: int,
+    ) -> None:
         self.first = self.first or at
         self.among = max(self.among, prod(extent for index, extent in zip(stmt.indices, _shape(stmt.buffer) or (), strict=False)
-                                          if index in threads))
+                                          if index in own))
+        self.virtual.update(node for node in post_order(stmt.value) if isinstance(node, Var) and node in virtual)
+        self.virtual.update(*(each.virtual for each in loaded))
+
+    def size(self, virtual: Mapping[Var, int]) -> float:
+        """In registers."""
+        return self.registers / self.among * prod(virtual[var] for var in self.virtual)
 
 
 def touches(kernel: For) -> Iterator[Touch]:

@@ -1,8 +1,8 @@
 """Stages that are computed some iterations ahead of the one that uses them, in places that take turns.
 
     for k in 9:                           B: float32[3, 8]                                  # three places, two iterations ahead
-        B: float32[8]                     for i in 8: B[0, i] = A[i]
-        for i in 8:                 →     for i in 8: B[1, i] = A[8 + i]
+        B: float32[8]                     for f in 2:
+        for i in 8:                 →         for i in 8: B[f, i] = A[f * 8 + i]
             B[i] = A[k * 8 + i]           for k in 9:
         ... B[i] ...                          if k + 2 < 9:
                                                   for i in 8: B[(k + 2) % 3, i] = A[(k + 2) * 8 + i]
@@ -25,12 +25,12 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.copies import asynchronous, bulk_copy, bulk_pipeline, bulk_wait, commit, wait
 from ...ir.dtype import INT32
-from ...ir.expr import BufferLoad, Expr, IntImm
+from ...ir.expr import BufferLoad, Expr, IntImm, Var
 from ...ir.ops import cast, const, floormod
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.passes.common.simplify import simplify_stmt
 from ...ir.pointers import pointed_to
-from ...ir.stmt import Allocate, For, If, Stmt
+from ...ir.stmt import Allocate, For, If, LoopKind, Stmt
 from ...ir.visit import seq, substitute, walk
 from ..model.axes import outline
 from ..model.overlap import Overlap
@@ -113,11 +113,7 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         return _allocated(places, bulk_pipeline(turns, replace(nest, body=body), roles))
     waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous and not overlap.bulk), default=0)
     boxes = next((overlap.turns for overlap, _ in parts if overlap.bulk), 0)
-    before: list[Stmt] = []
-    for step in range(max(overlap.turns for overlap, _ in parts) - 1):
-        begun = [_filled(overlap, fresh_copy(part, {var: const(step, var.dtype)}), const(step)) for overlap, part in parts
-                 if step < overlap.turns - 1]
-        before += [simplify_stmt(If(nest.extent > step, seq(*begun)), analyzer), *([commit()] if step < waits - 1 else [])]
+    before = _first(nest, parts, waits, analyzer)
     following: list[Stmt] = []
     for overlap, part in parts:
         later = var + (overlap.turns - 1)
@@ -128,6 +124,26 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
                moved_accesses(nest.body, places, analyzer))
     result = seq(*before, replace(nest, body=body))
     return _allocated(places, bulk_pipeline(boxes, result) if boxes else result)
+
+
+def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyzer: Analyzer) -> list[Stmt]:
+    """What is begun before the loop: a loop over the first iterations, where all of what is computed ahead is so alike."""
+    turns = {overlap.turns for overlap, _ in parts}
+    steps: list[Expr] = [const(step, nest.var.dtype) for step in range(max(turns) - 1)]
+    looped = len(steps) > 1 and len(turns) == 1 and not any(overlap.bulk for overlap, _ in parts)
+    step = Var(f"first.{nest.var.name}", nest.var.dtype)
+    if looped:
+        loop = For(step, const(0, step.dtype), const(len(steps), step.dtype), LoopKind.SERIAL, _begun(nest, parts, step, waits))
+        return [simplify_stmt(loop, analyzer)]
+    return [simplify_stmt(_begun(nest, parts, each, waits), analyzer) for each in steps]
+
+
+def _begun(nest: For, parts: Sequence[tuple[Overlap, Stmt]], step: Expr, waits: int) -> Stmt:
+    """What is begun of an iteration."""
+    number = step.value if isinstance(step, IntImm) else 0
+    filled = [_filled(overlap, fresh_copy(part, {nest.var: step}), cast(step, INT32)) for overlap, part in parts
+              if number < overlap.turns - 1]
+    return seq(If(cast(nest.extent, step.dtype) > step, seq(*filled)), *([commit()] if number < waits - 1 else []))
 
 
 def _allocated(places: Mapping[Buffer, tuple[Buffer, object]], statement: Stmt) -> Stmt:

@@ -291,8 +291,8 @@ class StagePrimitives:
         """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
             for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
-                S: shared float32[8]              for i in 8: S[0, i] = A[i];      commit
-                for i in 8:                 →     for i in 8: S[1, i] = A[8 + i];  commit
+                S: shared float32[8]              for f in 2:
+                for i in 8:                 →         for i in 8: S[f, i] = A[f * 8 + i];  commit
                     S[i] = A[k * 8 + i]           for k in 9:
                 ... S[i] ...                          wait for all groups but the last
                                                       if k + 2 < 9:

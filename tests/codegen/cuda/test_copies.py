@@ -85,8 +85,8 @@ FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
     "a wait leaves all groups": (replaced("tw_copies_wait<1>()", "tw_copies_wait<3>()"), "TW0826: too early"),
     "there is no wait": (replaced("    tw_copies_wait<1>();\n", ""), "TW0826: too early"),
     "the wait comes after the use": (wait_moved_down, "TW0826: too early"),
-    "the first group is not committed": (nth_replaced("tw_copies_commit();", "", 0), "TW0826: too early"),
-    "groups in the loop are not committed": (nth_replaced("tw_copies_commit();", "", 2), "TW0826: too early"),
+    "the first groups are not committed": (nth_replaced("tw_copies_commit();", "", 0), "TW0826: too early"),
+    "groups in the loop are not committed": (nth_replaced("tw_copies_commit();", "", 1), "TW0826: too early"),
     "there is no barrier behind the wait": (dropped(0), "TW082[06]"),
     "the barrier stands before the wait": (replaced(
         f"    tw_copies_wait<1>();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_copies_wait<1>();\n"), "TW082[06]"),
@@ -96,7 +96,8 @@ FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
     "a place is used that is being filled": (replaced("k_outer % 3 * 128 + k_inner", "(k_outer + 2) % 3 * 128 + k_inner"),
                                              "TW0826: too early"),
     "two copies go to one place": (replaced(
-        "&B_shared[thread_y * 32 + thread_x * 4 + 128]", "&B_shared[thread_y * 32 + thread_x * 4]"), "TW0826: too early"),
+        "&B_shared[thread_y * 32 + thread_x * 4 + first_k_outer * 128]", "&B_shared[thread_y * 32 + thread_x * 4]"),
+                                    "TW0826: too early"),
     "a copy is not aligned": (replaced("tw_copy<16>(&A_shared[thread_y * 32", "tw_copy<16>(&A_shared[1 + thread_y * 32"), "TW0824"),
     "a copy reaches beyond the tensor": (replaced("if (k_outer < 6)", "if (k_outer < 7)"), "TW0821"),
 }
