@@ -35,7 +35,7 @@ from . import tir as stmt
 from .driver import Module, build, lower
 from .ir import Range
 from .ir_module import IRModule
-from .nd import context, cpu, cuda, device, gpu
+from .nd import cl, context, cpu, cuda, device, ext_dev, gpu, hexagon, metal, opencl, rocm, vpi, vulkan, webgpu
 from .runtime import convert, get_global_func, register_func
 from .target import Target
 from .te import (
@@ -98,10 +98,17 @@ from .tir import call_extern, call_llvm_intrin, call_packed, call_pure_extern, c
 from .transform import build_config
 
 setattr(tir, "transform", tir_transform)  # noqa: B010  (passes are built by the driver, which stands above tir)
-sys.modules[f"{tir.__name__}.transform"] = tir_transform
-
 setattr(ir, "container", container)  # noqa: B010  (its names stand on tir, which knows nothing of it)
-sys.modules[f"{ir.__name__}.container"] = container
+for _of, _named in (
+    (tir, {"transform": tir_transform, "analysis": tir.analysis, "stmt_functor": tir.stmt_functor, "ir_builder": ir_builder,
+           **dict.fromkeys(("expr", "stmt", "op", "buffer", "function", "generic"), tir)}),
+    (ir, {"container": container, "expr": ir, "module": ir, "op": ir}),
+    (arith, dict.fromkeys(("analyzer", "bound", "int_set", "int_solver", "iter_affine_map"), arith)),
+    (runtime, {"ndarray": nd, "container": container, "module": runtime, "packed_func": runtime}),
+):  # modules of TVM's whose names stand in the one above them
+    for _name, _module in _named.items():
+        sys.modules[f"{_of.__name__}.{_name}"] = _module
+        setattr(_of, _name, _module)
 
 __version__ = "0.19.0"
 """The release of TVM whose names these are."""
@@ -128,13 +135,13 @@ def __getattr__(name: str) -> object:
 
 __all__ = [
     "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "_ffi", "abs", "all", "any", "arith", "build",
-    "build_config", "call_extern", "call_llvm_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil",
-    "comm_reducer",
-    "compute", "const", "container", "context", "contrib", "convert", "cos", "cpu", "create_schedule", "cuda", "decl_buffer",
-    "decl_tensor_intrin", "device", "div", "erf", "error", "exp", "expr", "extern", "floor", "floordiv", "floormod", "fmod",
-    "get_global_func", "gpu", "hybrid", "if_then_else", "indexdiv", "indexmod", "ir", "ir_builder", "isnan", "likely", "log",
-    "log10", "log2", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint", "placeholder",
-    "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "relay", "round", "rsqrt", "runtime", "schedule",
-    "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor",
-    "testing", "thread_axis", "tir", "topi", "transform", "trunc", "truncdiv", "truncmod", "var",
+    "build_config", "call_extern", "call_llvm_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil", "cl",
+    "comm_reducer", "compute", "const", "container", "context", "contrib", "convert", "cos", "cpu", "create_schedule",
+    "cuda", "decl_buffer", "decl_tensor_intrin", "device", "div", "erf", "error", "exp", "expr", "ext_dev", "extern",
+    "floor", "floordiv", "floormod", "fmod", "get_global_func", "gpu", "hexagon", "hybrid", "if_then_else", "indexdiv",
+    "indexmod", "ir", "ir_builder", "isnan", "likely", "log", "log10", "log2", "lower", "max", "max_value", "metal", "min",
+    "min_value", "nd", "ndarray", "nearbyint", "opencl", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis",
+    "register_func", "relay", "rocm", "round", "rsqrt", "runtime", "schedule", "select", "sigmoid", "sin", "size_var",
+    "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor", "testing", "thread_axis", "tir", "topi",
+    "transform", "trunc", "truncdiv", "truncmod", "var", "vpi", "vulkan", "webgpu",
 ]

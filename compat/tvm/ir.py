@@ -9,13 +9,14 @@ from ...ir import ops as _ops
 from ...ir import structural
 from ...ir.expr import Expr as PrimExpr
 from . import transform
+from .container import Array, Attrs, Map
 from .intrinsic_rules import register_intrin_lowering, register_op_attr
 from .ir_module import IRModule
 from .nodes import ours
 from .saved import load_json, save_json
 from .tir import FloatImm, IntImm
 
-__all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "load_json",
+__all__ = ["Array", "Attrs", "FloatImm", "IRModule", "IntImm", "Map", "PrimExpr", "Range", "assert_structural_equal", "load_json",
            "register_intrin_lowering", "register_op_attr", "save_json", "structural_equal", "structural_hash", "transform"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from ...runtime import empty as _empty
 from ...runtime.array import from_dlpack as _from_dlpack
 from ...runtime.cuda_driver import context as _driver_of
 
-__all__ = ["Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu", "is_emulated",
-           "numpyasarray"]
+__all__ = ["Device", "NDArray", "array", "cl", "context", "cpu", "cuda", "device", "empty", "ext_dev", "from_dlpack", "gpu",
+           "hexagon", "is_emulated", "metal", "numpyasarray", "opencl", "rocm", "vpi", "vulkan", "webgpu"]
 
 
 def is_emulated() -> bool:
@@ -122,6 +123,19 @@ def device(dev_type: Any, dev_id: int = 0) -> Any:
 
 
 context = device
+
+
+def _absent(kind: str) -> Callable[[int], _Absent]:
+    def of(dev_id: int = 0) -> _Absent:
+        return _Absent(kind, dev_id)
+
+    of.__doc__ = f"A device for {kind!r}, which does not `.exist`."
+    return of
+
+
+opencl, metal, vulkan, vpi, rocm = (_absent(kind) for kind in ("opencl", "metal", "vulkan", "vpi", "rocm"))
+hexagon, webgpu, ext_dev = (_absent(kind) for kind in ("hexagon", "webgpu", "ext_dev"))
+cl = opencl
 
 
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None, ctx: Device | None = None) -> NDArray:

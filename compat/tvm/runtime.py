@@ -16,12 +16,15 @@ from ...ir.packed import find_func, registered_names
 from ...ir.packed import register_func as _register
 from ...te import Tensor
 from . import nd as ndarray
-from .container import Map
+from .container import Array, Map
 from .driver import Module, load_module
-from .nd import NDArray, cpu, cuda, device
+from .nd import NDArray, cpu, cuda, device, gpu
+from .tir import const
 
-__all__ = ["DataType", "Module", "NDArray", "convert", "cpu", "cuda", "device", "enabled", "get_global_func", "load_module",
-           "ndarray", "register_func"]
+__all__ = ["Array", "DataType", "Map", "Module", "NDArray", "String", "const", "convert", "cpu", "cuda", "device", "enabled",
+           "get_global_func", "gpu", "load_module", "ndarray", "register_func"]
+
+String = str
 
 def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Registers a Python function by name: as a call, or as a decorator with or without a name."""

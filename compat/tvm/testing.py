@@ -19,14 +19,17 @@ from ...ir import ops
 from ...ir.visit import substitute
 from ...runtime import Device
 from .arith import Analyzer
+from .contrib.nvcc import have_tensorcore
 from .nd import cpu, cuda, device
 from .runtime import enabled as device_enabled
 
 __all__ = [
     "assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true", "check_numerical_grads",
     "device_enabled", "enabled_targets", "exclude_targets", "fixture",
-    "known_failing_targets", "main", "parameter", "parametrize_targets", "requires_cuda", "requires_gpu", "requires_llvm",
-    "requires_package", "requires_x86", "skip_if_32bit", "uses_gpu", "utils",
+    "known_failing_targets", "main", "parameter", "parametrize_targets", "requires_cublas", "requires_cuda", "requires_cudnn",
+    "requires_gpu", "requires_hexagon", "requires_llvm", "requires_metal", "requires_micro", "requires_nvptx", "requires_opencl",
+    "requires_package", "requires_rocm", "requires_rpc", "requires_tensorcore", "requires_vulkan", "requires_x86", "skip_if_32bit",
+    "skip_if_32bit_device", "slow", "uses_gpu", "utils",
 ]
 
 utils = SimpleNamespace(install_request_hook=lambda depth=0: None)
@@ -135,6 +138,16 @@ def requires_gpu(*functions: Callable[..., Any]) -> Any:
 
 
 requires_cuda = requires_gpu
+requires_opencl = requires_metal = requires_vulkan = requires_rocm = requires_hexagon = requires_nvptx = _needs(
+    False, "there is no code for it")
+requires_cudnn = requires_cublas = requires_rpc = requires_micro = _needs(False, "there is no such library or service here")
+slow = skip_if_32bit_device = uses_gpu
+
+
+def requires_tensorcore(*functions: Callable[..., Any]) -> Any:
+    """Skips a test where no GPU has tensor cores."""
+    version = getattr(cuda(0), "compute_version", None)
+    return _needs(version is not None and have_tensorcore(version), "there are no tensor cores")(*functions)
 
 
 def requires_package(*packages: str) -> Callable[[Any], Any]:

@@ -20,12 +20,18 @@ _RENAMED = {"floordiv": "floor_divide", "floormod": "floor_mod", "broadcast_add"
 """Names of older releases, and of approximations: ours are within 2 units in the last place."""
 
 
+_HERE = ("math", "broadcast", "transform", "reduction")
+"""Modules of TVM's whose names all stand here."""
+for _part in _HERE:
+    sys.modules[f"{__name__}.{_part}"] = sys.modules[__name__]
+
+
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f".{name}", __name__)
     if name == "util":
         return import_module(".utils", __name__)
-    if name in ("math", "broadcast", "transform", "reduction"):  # modules whose names all stand here
+    if name in _HERE:
         return sys.modules[__name__]
     if name in _RENAMED:
         return globals().get(_RENAMED[name]) or getattr(_ours, _RENAMED[name])

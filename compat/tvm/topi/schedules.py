@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from .... import te
 from ....autoschedule.scheduler import schedule
 from ....schedule import Schedule
 from ..target import Target
@@ -16,13 +18,17 @@ NAMES = tuple(f"schedule_{name}" for name in (
     "conv1d_transpose_ncw conv2d_NCHWc conv2d_hwcn conv2d_nchw conv2d_nhwc conv2d_transpose_nchw conv3d_ncdhw conv3d_ndhwc "
     "conv3d_transpose_ncdhw cumsum dense dense_nopack dense_pack depthwise_conv2d_NCHWc depthwise_conv2d_nchw "
     "depthwise_conv2d_nhwc einsum elemwise extern gather group_conv2d_nchw group_conv2d_nhwc injective l2_normalize lrn matmul "
-    "pool pool1d pool3d reduce scan scatter scatter_elements scatter_nd softmax sort topk"
+    "pool pool1d pool3d reduce scan scatter scatter_elements scatter_nd softmax sort topk scatter_add deformable_conv2d_nchw "
+    "correlation_nchw nms get_valid_counts roi_align roi_pool proposal multibox_prior multibox_transform_loc multibox_detection "
+    "fast_softmax unique tensordot searchsorted group_norm instance_norm layer_norm"
 ).split())
 
 
 def schedules(kind: str) -> Callable[[str], Any]:
     """The __getattr__ of a module of schedules. kind: of the target that they are for, "" for the current one."""
     def get(name: str) -> Any:
+        if name == "schedule_injective_from_existing":
+            return partial(_injective_from_existing, on_gpu=_target(kind).startswith("cuda"))
         if name in NAMES or name == "default_schedule":
             def of(outs: Any, *_: Any) -> Schedule:
                 return schedule(outs, _target(kind))
@@ -35,6 +41,19 @@ def schedules(kind: str) -> Callable[[str], Any]:
         return getattr(nn, name) if hasattr(nn, name) else operator(name)
 
     return get
+
+
+def _injective_from_existing(sch: Schedule, out: Any, *, on_gpu: bool) -> Schedule:
+    """The schedule with the loops of `out` fused: in lanes and on all processors, or by the threads of a GPU."""
+    fused = sch[out].fuse(*sch[out].op.axis)
+    outer, inner = sch[out].split(fused, 256 if on_gpu else 16)
+    if on_gpu:
+        sch[out].bind(outer, te.thread_axis("blockIdx.x"))
+        sch[out].bind(inner, te.thread_axis("threadIdx.x"))
+    else:
+        sch[out].vectorize(inner)
+        sch[out].parallel(outer)
+    return sch
 
 
 def _target(kind: str) -> str:

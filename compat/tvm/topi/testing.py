@@ -13,14 +13,38 @@ from ....autoschedule.scheduler import schedule
 from ....schedule import Schedule
 from ..target import Target
 from . import nn
+from .references import (
+    affine_grid_python,
+    batch_norm,
+    batch_to_space_nd_python,
+    conv1d_transpose_ncw_python,
+    conv2d_transpose_nchw_python,
+    conv2d_transpose_nhwc_python,
+    conv3d_transpose_ncdhw_python,
+    dense,
+    group_norm_python,
+    instance_norm_python,
+    matrix_set_diag,
+    nll_loss,
+    pool_grad_nchw,
+    scatter_nd_python,
+    searchsorted_ref,
+    slice_axis_python,
+    space_to_batch_nd_python,
+    strided_set_python,
+)
 
 __all__ = [
-    "adaptive_pool", "batch_matmul", "conv1d_ncw_python", "conv2d_hwcn_python", "conv2d_nchw_python", "conv2d_nhwc_python",
-    "conv3d_ncdhw_python", "depth_to_space_python", "depthwise_conv2d_python_nchw", "depthwise_conv2d_python_nhwc", "dilate_python",
-    "dispatch", "gather_nd_python", "gather_python", "get_broadcast_schedule", "get_conv2d_nchw_implement",
-    "get_elemwise_schedule", "get_injective_schedule",
-    "get_reduce_schedule", "l2_normalize_python", "layer_norm_python", "log_softmax_python", "lrn_python", "one_hot",
-    "poolnd_python", "sequence_mask", "softmax_python", "space_to_depth_python", "strided_slice_python", "upsampling_python",
+    "adaptive_pool", "affine_grid_python", "batch_matmul", "batch_norm", "batch_to_space_nd_python", "conv1d_ncw_python",
+    "conv1d_nwc_python", "conv1d_transpose_ncw_python", "conv2d_hwcn_python", "conv2d_nchw_python", "conv2d_nhwc_python",
+    "conv2d_transpose_nchw_python", "conv2d_transpose_nhwc_python", "conv3d_ncdhw_python", "conv3d_ndhwc_python",
+    "conv3d_transpose_ncdhw_python", "dense", "depth_to_space_python", "depthwise_conv2d_python_nchw",
+    "depthwise_conv2d_python_nhwc", "dilate_python", "dispatch", "gather_nd_python", "gather_python",
+    "get_broadcast_schedule", "get_conv2d_nchw_implement", "get_elemwise_schedule", "get_injective_schedule",
+    "get_reduce_schedule", "get_softmax_schedule", "group_norm_python", "instance_norm_python", "l2_normalize_python",
+    "layer_norm_python", "log_softmax_python", "lrn_python", "matrix_set_diag", "nll_loss", "one_hot", "pool_grad_nchw",
+    "poolnd_python", "scatter_nd_python", "searchsorted_ref", "sequence_mask", "slice_axis_python", "softmax_python",
+    "space_to_batch_nd_python", "space_to_depth_python", "strided_set_python", "strided_slice_python", "upsampling_python",
 ]
 
 
@@ -36,7 +60,7 @@ def get_injective_schedule(target: Any) -> Callable[[Any], Schedule]:
     return lambda outs: schedule(outs, chosen.ours)
 
 
-get_broadcast_schedule = get_elemwise_schedule = get_reduce_schedule = get_injective_schedule
+get_broadcast_schedule = get_elemwise_schedule = get_reduce_schedule = get_softmax_schedule = get_injective_schedule
 
 
 def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable[[Any], Schedule]]:
@@ -79,6 +103,17 @@ conv1d_ncw_python = conv2d_nchw_python = conv3d_ncdhw_python = _conv
 def conv2d_nhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
     """Of (N, H, W, C) by (KH, KW, C / groups, O)."""
     return _conv(a_np.transpose(0, 3, 1, 2), w_np.transpose(3, 2, 0, 1), stride, padding, groups).transpose(0, 2, 3, 1)
+
+
+def conv1d_nwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, *_: Any) -> Any:
+    """Of (N, W, C) by (KW, C, O)."""
+    return _conv(a_np.transpose(0, 2, 1), w_np.transpose(2, 1, 0), stride, padding).transpose(0, 2, 1)
+
+
+def conv3d_ndhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
+    """Of (N, D, H, W, C) by (KD, KH, KW, C / groups, O)."""
+    moved = _conv(np.moveaxis(a_np, -1, 1), w_np.transpose(4, 3, 0, 1, 2), stride, padding, groups)
+    return np.moveaxis(moved, 1, -1)
 
 
 def conv2d_hwcn_python(a_np: Any, w_np: Any, stride: Any, padding: Any) -> Any:

@@ -12,6 +12,10 @@ from ....topi import vision as _ours
 __all__ = ["non_max_suppression", "roi_align_nchw", "roi_align_nhwc", "roi_pool_nchw"]
 
 
+for _part in ("rcnn", "nms", "ssd"):
+    sys.modules[f"{__name__}.{_part}"] = sys.modules[__name__]
+
+
 def __getattr__(name: str) -> Any:
     return sys.modules[__name__] if name in ("rcnn", "nms", "ssd") else getattr(_ours, name)
 
