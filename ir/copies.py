@@ -21,7 +21,7 @@ from .ops import const
 from .stmt import Attr, Evaluate, If, Stmt
 
 __all__ = ["ASYNCHRONOUS", "BULK_BOX", "BULK_CALLS", "BULK_COPY", "BULK_EXPECT", "BULK_FEATURE", "BULK_PIPELINE", "BULK_WAIT",
-           "FEATURE", "ROLES", "WAIT", "asynchronous", "bulk_copy", "bulk_pipeline", "bulk_wait", "called", "commit",
+           "CLUSTER", "FEATURE", "ROLES", "WAIT", "asynchronous", "bulk_copy", "bulk_pipeline", "bulk_wait", "called", "commit",
            "is_bulk_wait", "is_commit", "is_wait", "wait"]
 
 ASYNCHRONOUS = "asynchronous_copy"
@@ -33,6 +33,8 @@ BULK_COPY, BULK_PIPELINE, BULK_FEATURE = "bulk_copy", "bulk_pipeline", "bulk_cop
 """As ASYNCHRONOUS and FEATURE, of copies by the copy engine; and the key of an Attr around all that waits for each other."""
 ROLES = "roles"
 """The subject of that Attr where warps of their own fill the places."""
+CLUSTER = "cluster"
+"""The key of an Attr around that, where so many blocks beside each other share what they all copy."""
 BULK_CALLS, BULK_BOX, BULK_EXPECT, BULK_WAIT = "tw_bulk_", "tw_bulk_copy_", "tw_bulk_expect", "tw_bulk_wait"
 """How the names of the copy engine's device functions begin, and of what copies; what says how much will come; what waits."""
 
@@ -72,10 +74,11 @@ def bulk_wait(place: Expr) -> Stmt:
     return _where(BULK_FEATURE, Call("call_extern", (StringImm(BULK_WAIT), place), INT32))
 
 
-def bulk_pipeline(places: int, body: Stmt, roles: bool = False) -> Stmt:
+def bulk_pipeline(places: int, body: Stmt, roles: bool = False, cluster: int = 1) -> Stmt:
     """Statements whose bulk copies and waits are of the same places. roles: whether warps of their own do the copies, in the loop
-    in which they are waited for."""
-    return Attr(BULK_PIPELINE, ROLES if roles else "", const(places), body)
+    in which they are waited for. cluster: blocks beside each other that copy together what they all need."""
+    done = Attr(BULK_PIPELINE, ROLES if roles else "", const(places), body)
+    return Attr(CLUSTER, "", const(cluster), done) if cluster > 1 else done
 
 
 def is_bulk_wait(node: Node) -> bool:

@@ -25,7 +25,7 @@ class KernelLaunch:
 
     args: what each of the kernel's parameters is, by its place in the function's parameters, then its workspaces, then its
     shape symbols; or how boxes of a tensor lie, which stand first. aligned: the parameters that are read or written as vectors of
-    16 bytes.
+    16 bytes. cluster: blocks that run beside each other and reach each other's shared memory, as x, y, z.
     """
 
     name: str
@@ -34,17 +34,13 @@ class KernelLaunch:
     dynamic_shared_bytes: int
     args: tuple[int | TensorMap, ...]
     aligned: tuple[int, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def aligned_items(self) -> tuple[int, ...]:
         """What is read or written as vectors, by places as those of `args`."""
         found = (self.args[parameter] for parameter in self.aligned)
         return tuple(arg.argument if isinstance(arg, TensorMap) else arg for arg in found)
-
-    @property
-    def cluster(self) -> tuple[int, int, int]:
-        """Blocks that run beside each other and share their memory, as x, y, z: each runs by itself."""
-        return 1, 1, 1
 
     def blocks(self, values: Mapping[str, int]) -> tuple[int, int, int]:
         """The grid for the values of scalars and shape symbols. Raises LaunchFailed (TW0834) where no GPU has so many blocks."""

@@ -59,6 +59,8 @@ FENCE = 30
 """Cycles until tensor cores see what threads have copied themselves."""
 ENGINE_LATENCY = 200
 """Cycles that the copy engine takes beyond those of a load, until a barrier tells of a box."""
+CLUSTER_LATENCY = 200
+"""Until a block knows that another is done with a part."""
 MOST_DIMENSIONS, ROW_BYTES = 5, 16
 """Of a box; what rows of a tensor begin at multiples of."""
 
@@ -67,7 +69,7 @@ MOST_DIMENSIONS, ROW_BYTES = 5, 16
 class Tile:
     """own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
     copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
-    one tile after the other; 0 for one each."""
+    one tile after the other; 0 for one each. cluster: of blocks that fetch together what both need."""
 
     own: tuple[int, int]
     groups: int
@@ -76,6 +78,7 @@ class Tile:
     roles: bool = False
     band: int = 1
     resident: int = 0
+    cluster: int = 1
 
     @property
     def rows(self) -> int:
@@ -92,7 +95,8 @@ class Tile:
     def __str__(self) -> str:
         return (f"warpgroups, tiles of {self.rows} x {self.columns}, {self.groups} x 4 warps of {self.own[0]} x {self.own[1]}, "
                 f"{self.stages} stages{' of boxes' if self.boxes else ''}{' by warps of their own' if self.roles else ''}"
-                f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}")
+                f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}"
+                f"{f', clusters of {self.cluster}' if self.cluster > 1 else ''}")
 
 
 def on_warpgroups(group: Group) -> list[Candidate]:
@@ -105,8 +109,9 @@ def on_warpgroups(group: Group) -> list[Candidate]:
     fetched = [(False, False)]
     if all(_comes_in_boxes(group, found, load) for load in (found.a, found.b)):
         fetched += [(True, False), (True, True)]
-    tiles = [_in_order(found, way, gpu) for tile in _tiles(found, gpu, down[1]) for boxes, roles in fetched
-             if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared]
+    tiles = [each for tile in _tiles(found, gpu, down[1]) for boxes, roles in fetched
+             if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared
+             for each in _by_clusters(found, _in_order(found, way, gpu), gpu)]
     ways = sorted(((_time(found, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
     reason = reason_in_matrices(group, found)
     return [Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason) for time, tile in ways]
@@ -160,6 +165,19 @@ def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
     return replace(tile, band=band, resident=held if tile.roles and grid.down * grid.across > held else 0)
 
 
+def _by_clusters(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
+    """A tile, and the same for blocks in pairs, where there are whole pairs that share their rows, or in bands their columns."""
+    grid = _grid(found, tile, gpu)
+    neighbours = tile.band if tile.band > 1 else grid.across
+    pairs = tile.roles and neighbours % 2 == 0 and tile.resident % 2 == 0 and _shared(tile) // 2 % PANEL_ROWS == 0
+    return [tile, replace(tile, cluster=2)] if pairs else [tile]
+
+
+def _shared(tile: Tile) -> int:
+    """Rows, or columns, of the side that neighbouring blocks have in common."""
+    return tile.columns if tile.band > 1 else tile.rows
+
+
 def _at_once(tile: Tile, gpu: Gpu) -> int:
     """Blocks of a multiprocessor."""
     threads = tile.groups * GROUP + GROUP * tile.roles
@@ -186,7 +204,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     filled = (tile.rows + tile.columns) * PANEL_BYTES
     read = tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES
     begun = 0 if tile.boxes else 4 * filled / VECTOR / WARP / 4
-    latency = gpu.latency + ENGINE_LATENCY * tile.boxes
+    latency = gpu.latency + ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster > 1)
     name, busy = max(("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun),
                      key=lambda part: part[1])
     resident = min(at_once, waves)
@@ -194,7 +212,8 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
     idle = max(latency - covered, 0) / (resident * (tile.stages - 1)) + waits / resident
     step = 1 / (gpu.clock * 1e9)
-    moved = blocks * filled * parts
+    once = _shared(tile) * (1 - 1 / tile.cluster)  # of the rows of both sides, those that another block fetches
+    moved = blocks * (tile.rows + tile.columns - once) * PANEL_BYTES * parts
     unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
     name, cycles = slowest(gpu, (name, waves * parts * (busy + DRAIN / resident)), unique, moved)  # copies go on meanwhile
     begins = 1 if tile.resident else waves
@@ -221,7 +240,7 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
         stage.set_scope("swizzled")
         stage.compute_at(sums, outer)
         if tile.boxes:
-            stage.pipeline(tile.stages, by="tma", warp_specialize=tile.roles)
+            stage.pipeline(tile.stages, by="tma", warp_specialize=tile.roles, cluster=tile.cluster)
             continue
         axes = fused(stage, stage.op.axis[:-1]), stage.op.axis[-1]
         shared_by_all(stage, axes, tile, elements_at_once(found, load), (1, 1))

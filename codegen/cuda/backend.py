@@ -57,7 +57,8 @@ def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
         kernel = _on_device(signature, program, sources, exporting)
     kernel.kernels = tuple(
         InspectedKernel(launch.name, launch.grid, launch.block, launch.dynamic_shared_bytes, launch.args, launch.aligned,
-                        gpu=GPUS[arch], code=code, counted=partial(emulated.traffic, at) if emulated is not None else tuple)
+                        launch.cluster, gpu=GPUS[arch], code=code,
+                        counted=partial(emulated.traffic, at) if emulated is not None else tuple)
         for at, launch in enumerate(plan))
     return kernel
 

@@ -148,8 +148,9 @@ static __device__ __forceinline__ void tw_bulk_copied_by_hand(T *to, const tw_te
     *reinterpret_cast<T *>(address) = there ? *reinterpret_cast<const T *>(from + offset) : T{};
   }
 #ifdef __CUDACC__
-  asm volatile("fence.acq_rel.cta; fence.proxy.async.shared::cta; mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], %1;"
-               : : "r"((unsigned int)__cvta_generic_to_shared(barrier)), "r"(count * (int)sizeof(T)) : "memory");
+  asm volatile("{.reg .b64 there; cvta.to.shared::cluster.u64 there, %0; fence.acq_rel.cluster; fence.proxy.async; "
+               "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [there], %1;}"
+               : : "l"(barrier), "r"(count * (int)sizeof(T)) : "memory");
 #else
   tw_emulated_proxy_fence();
   tw_emulated_complete(barrier, count * (int)sizeof(T));

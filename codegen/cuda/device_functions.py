@@ -7,6 +7,7 @@ for the emulator elsewhere. Everything else is plain C++ that means the same on 
 from __future__ import annotations
 
 from .bulk import BULK_ROWS
+from .clusters import CLUSTER_ROWS
 from .copies import COPY_ROWS
 from .tensor_core import TENSOR_CORE_ROWS
 from .warpgroup import WARPGROUP_ROWS
@@ -265,5 +266,6 @@ static __device__ __forceinline__ void tw_fail(int message) {
 }
 
 DEVICE_FUNCTIONS: dict[str, str] = {
-    name: text.strip() for name, text in {**_ROWS, **COPY_ROWS, **BULK_ROWS, **TENSOR_CORE_ROWS, **WARPGROUP_ROWS}.items()}
+    name: text.strip() for name, text in {
+        **_ROWS, **COPY_ROWS, **BULK_ROWS, **CLUSTER_ROWS, **TENSOR_CORE_ROWS, **WARPGROUP_ROWS}.items()}
 """By name, each after those that it needs."""

@@ -98,7 +98,8 @@ class _Emitter(StmtEmitter):
         dynamic = self._shared(body)
         self.statement(body)
         threads = self.kernel.hardware.threads
-        head = f'extern "C" __global__ void __launch_bounds__({threads}) {self.function.name}({", ".join(parameters)}) {{'
+        together = f"__cluster_dims__({self.kernel.cluster}, 1, 1) " if self.kernel.cluster > 1 else ""
+        head = f'extern "C" __global__ void __launch_bounds__({threads}) {together}{self.function.name}({", ".join(parameters)}) {{'
         text = "\n".join([head, *self.lines, "}"])
         return KernelText(self.function.name, text, kinds, dynamic, self.shared_granule, frozenset(self.aligned))
 
@@ -141,18 +142,21 @@ class _Emitter(StmtEmitter):
                 allowed=f"at most {self.shared_limit} bytes a block on this architecture",
                 fix="fetch smaller tiles: split the loops that the shared stages are computed at")
         memory = "tw_dynamic_panels" if any(max(buffer.alignment, least) > 16 for buffer in buffers) else "tw_dynamic_shared"
-        if overlaid and total <= STATIC_SHARED_LIMIT:
+        static = total <= STATIC_SHARED_LIMIT and self.kernel.cluster == 1
+        if self.kernel.cluster > 1:  # which all blocks have at the same place
+            memory = "tw_cluster_panels"
+        if overlaid and static:
             align = max(least, *(buffer.alignment for buffer in buffers))
             memory = self.fresh("shared")
             self.line(f"__shared__ __align__({align}) unsigned char {memory}[{total}];")
         for buffer in buffers:
             name, kind = self.bind(buffer), storage_type(buffer.dtype)
-            if total <= STATIC_SHARED_LIMIT and not overlaid:
+            if static and not overlaid:
                 align = max(buffer.alignment, least)
                 self.line(f"__shared__ __align__({align}) {kind} {name}[{max(self._count(buffer), 1)}];")
             else:
                 self.line(f"{kind} *const {name} = reinterpret_cast<{kind} *>({memory} + {places[buffer]});")
-        return total if total > STATIC_SHARED_LIMIT else 0
+        return 0 if static else total
 
     def _count(self, buffer: Buffer) -> int:
         extent = buffer.shape[0] if buffer.shape else IntImm(1)

@@ -32,7 +32,7 @@ def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[Kern
         x, y, z = (_extent(extent, names) for extent in kernel.hardware.grid)
         launches.append(KernelLaunch(written.name, (x, y, z), kernel.hardware.block, written.dynamic_shared,
                                  (*(_tensor_map(of, place, names) for of, place in kernel.maps), *kernel.args),
-                                 tuple(sorted(written.aligned))))
+                                 tuple(sorted(written.aligned)), (kernel.cluster, 1, 1)))
     return tuple(launches)
 
 

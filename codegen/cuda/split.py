@@ -29,6 +29,7 @@ from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.cpu.vectorize import vectorize
 from ...ir.passes.gpu.barriers import insert_barriers
 from ...ir.passes.gpu.bulk_copies import BoxMap, place_bulk_copies
+from ...ir.passes.gpu.clusters import blocks_together
 from ...ir.passes.gpu.errors import NothingBound, SharedOutsideKernel
 from ...ir.passes.gpu.fragments import place_fragments
 from ...ir.passes.gpu.hardware import Hardware
@@ -60,12 +61,14 @@ FEATURES = frozenset({"cuda", "mma_m16n8k16", COPIES})
 class DeviceKernel:
     """One launch. function: its parameters are the buffers and scalars that it uses, its body holds the thread loops
     outermost. args: what each parameter is, by its place in (the function's parameters, workspaces, shape symbols). maps: of the
-    boxes that the copy engine copies, the first parameters, which args leaves out; each with the place of its tensor."""
+    boxes that the copy engine copies, the first parameters, which args leaves out; each with the place of its tensor. cluster:
+    blocks along x that run together."""
 
     function: Function
     hardware: Hardware
     args: tuple[int, ...]
     maps: tuple[tuple[BoxMap, int], ...] = ()
+    cluster: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +93,16 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
     nests = _Nests()
     nests.collect(function.body, lambda stmt: stmt)
     workspaces = list(nests.workspaces)
-    mapped: list[tuple[Function, Hardware, tuple[BoxMap, ...]]] = []
+    mapped: list[tuple[Function, Hardware, tuple[BoxMap, ...], int]] = []
     for number, nest in enumerate(nests.found):
         name = f"{re.sub('[^A-Za-z0-9_]', '_', function.name)}_kernel{number}"
         made, hardware, extra, maps = _mapped(function, nest, name, workspaces, BULK_FEATURE in features)
         workspaces += extra
-        mapped.append((made, hardware, maps))
+        mapped.append((made, hardware, maps, blocks_together(nest) if maps else 1))
     places: dict[Buffer | Var, int] = {item: at for at, item in enumerate(
         (*function.arguments, *workspaces, *function.constant_buffers, *symbols))}
     kernels: list[DeviceKernel] = []
-    for made, hardware, maps in mapped:
+    for made, hardware, maps, cluster in mapped:
         read, stored = _used(made), _stored(made)
         used = [item for item in places if item in read]
         outputs = tuple(item for item in used if isinstance(item, Buffer) and item in stored)
@@ -107,7 +110,7 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         analyzer = analyzer_for(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)
         kernels.append(DeviceKernel(done, with_producer(hardware, done.body), tuple(places[item] for item in used),
-                                    tuple((each, places[each.source]) for each in maps)))
+                                    tuple((each, places[each.source]) for each in maps), cluster))
     return SplitFunction(tuple(kernels), tuple(workspaces), symbols, tuple(nests.checks))
 
 

@@ -102,6 +102,7 @@ class GpuFunction:
             "code": [{"architecture": image.architecture, "kind": "ptx" if image.is_portable else "cubin", "launches": at}
                      for at, image in self.images],
             "launches": [[{"name": launch.name, "grid": list(launch.grid), "block": list(launch.block),
+                           "cluster": list(launch.cluster),
                            "dynamic_shared_bytes": launch.dynamic_shared_bytes,
                            "args": [asdict(arg) if isinstance(arg, TensorMap) else arg for arg in launch.args]}
                           for launch in variant.launches] for variant in self.variants],

@@ -110,7 +110,7 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         turns = parts[0][0].turns
         filled = [bulk_copy(part, _turn(var, turns)) for _, part in parts]
         body = seq(*filled, bulk_wait(_turn(var, turns)), moved_accesses(nest.body, places, analyzer))
-        return _allocated(places, bulk_pipeline(turns, replace(nest, body=body), roles))
+        return _allocated(places, bulk_pipeline(turns, replace(nest, body=body), roles, _overlap(ahead[0][0]).cluster))
     waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous and not overlap.bulk), default=0)
     boxes = next((overlap.turns for overlap, _ in parts if overlap.bulk), 0)
     before = _first(nest, parts, waits, analyzer)
@@ -171,6 +171,10 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
                        "compute it at a serial loop inside")
     own = _overlap(computation)
     for other, _ in ahead:
+        if own.roles and own.cluster != _overlap(other).cluster:
+            raise _refused(
+                computation.stage, loop, f"{own.cluster} blocks copy it together, and {_overlap(other).cluster} copy {other.name}, "
+                "at the same loop", f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True, cluster={own.cluster})')
         if own.roles != _overlap(other).roles:
             raise _refused(
                 computation.stage, loop, f"it has {'' if own.roles else 'no '}warps of its own, and {other.name}, at the same "

@@ -287,7 +287,7 @@ class StagePrimitives:
         Raises BadMirror (TW0232).
         """
 
-    def pipeline(self, stages: int, by: str = 'cp.async', warp_specialize: bool = False) -> None:
+    def pipeline(self, stages: int, by: str = 'cp.async', warp_specialize: bool = False, cluster: int = 1) -> None:
         """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
             for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
@@ -311,6 +311,10 @@ class StagePrimitives:
 
         warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
         compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
+
+        cluster: how many blocks (1, 2, 4 or 8), neighbours along blockIdx.x, copy together: a box that is the same for all of them
+        comes once, each of them asks for a part of it, for all (multicast). What these blocks do around the copies is the same, and
+        the grid has whole clusters along x (else TW0841); for warp_specialize.
 
         Raises BadOverlap (TW0252).
         """

@@ -45,6 +45,8 @@ __all__ = ["pipeline"]
 
 MOST_STAGES = 16
 COPIES = ("cp.async", "tma")
+CLUSTERS = (1, 2, 4, 8)
+MOST_BLOCKS = CLUSTERS[-1]
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -61,8 +63,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True, lowering=Ahead,
-           foreign={"stages": integer(2, MOST_STAGES), "by": one_of(*COPIES), "warp_specialize": one_of(True, False)})
-def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: bool = False) -> None:
+           foreign={"stages": integer(2, MOST_STAGES), "by": one_of(*COPIES), "warp_specialize": one_of(True, False),
+                    "cluster": integer(1, MOST_BLOCKS)})
+def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: bool = False, cluster: int = 1) -> None:
     """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
         for k in 9:                           S: shared float32[3, 8]                # s[S].pipeline(3)
@@ -87,20 +90,32 @@ def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: b
     warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
     compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
 
+    cluster: how many blocks (1, 2, 4 or 8), neighbours along blockIdx.x, copy together: a box that is the same for all of them
+    comes once, each of them asks for a part of it, for all (multicast). What these blocks do around the copies is the same, and
+    the grid has whole clusters along x (else TW0841); for warp_specialize.
+
     Raises BadOverlap (TW0252).
     """
+    roles = f's[{stage.name}].pipeline({stages!r}, by="tma", warp_specialize=True'
     if warp_specialize and by != "tma":
-        raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason="only the copy engine is asked by warps of their own",
-                         declared=stage.op.source, called=user_source(), loops=outline(stage),
-                         fix=f's[{stage.name}].pipeline({stages!r}, by="tma", warp_specialize=True)'[:200])
+        raise _refused(stage, "only the copy engine is asked by warps of their own", f"{roles})")
+    if isinstance(cluster, bool) or cluster not in CLUSTERS or (cluster > 1 and not warp_specialize):
+        alone = ", and no warps of their own ask for copies" if cluster in CLUSTERS else ""
+        raise _refused(stage, f"clusters of {cluster!r} blocks copy it"[:200] + alone, f"{roles}, cluster=2)",
+                       f"{', '.join(map(str, CLUSTERS))}, where warps of their own ask for copies")
     if by not in COPIES:
-        raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=f"nothing copies by {by!r}"[:200],
-                         declared=stage.op.source, called=user_source(), loops=outline(stage),
-                         allowed=", ".join(map(repr, COPIES)), fix=f's[{stage.name}].pipeline({stages!r}, by="tma")'[:200])
+        raise _refused(stage, f"nothing copies by {by!r}", f's[{stage.name}].pipeline({stages!r}, by="tma")',
+                       ", ".join(map(repr, COPIES)))
     if isinstance(stages, bool) or not isinstance(stages, int) or not 2 <= stages <= MOST_STAGES:
-        raise BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=f"it is to have {stages!r} stages"[:200],
-                         declared=stage.op.source, called=user_source(), loops=outline(stage),
-                         allowed=f"integers from 2 to {MOST_STAGES}", fix=f"s[{stage.name}].pipeline(3)")
-    said = {} if by == COPIES[0] else {"by": by, **({"warp_specialize": True} if warp_specialize else {})}
-    overlap = Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True, bulk=by == "tma", roles=bool(warp_specialize))
+        raise _refused(stage, f"it is to have {stages!r} stages", f"s[{stage.name}].pipeline(3)",
+                       f"integers from 2 to {MOST_STAGES}")
+    said = {} if by == COPIES[0] else {"by": by, **({"warp_specialize": True} if warp_specialize else {}),
+                                       **({"cluster": cluster} if cluster > 1 else {})}
+    overlap = Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True, bulk=by == "tma", roles=bool(warp_specialize),
+                      cluster=cluster)
     set_overlap(stage, overlap, stages=stages, **said)
+
+
+def _refused(stage: Stage, reason: str, fix: str, allowed: str = "") -> BadOverlap:
+    return BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=reason[:250], declared=stage.op.source,
+                      called=user_source(), loops=outline(stage), allowed=allowed, fix=fix[:200])

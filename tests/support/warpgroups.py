@@ -14,11 +14,11 @@ TARGET = "cuda -emulate -arch=sm_90a"
 def wgmma_matmul(
     m: int, n: int, k: int, layouts: tuple[str, str] = ("mk", "kn"), tile: tuple[int, int, int] = (64, 64, 64), groups: int = 1,
     stages: int = 3, dtype: str = "float16", bulk: bool = False, roles: bool = False,
-    resident: int = 0,
+    resident: int = 0, cluster: int = 1,
 ) -> Program:
     """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
     begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
-    other."""
+    other; cluster: of them, neighbours, that copy together."""
     sums, size = ("int32", 1) if dtype == "int8" else ("float32", 2)
     a_layout, b_layout = layouts
     A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
@@ -57,7 +57,7 @@ def wgmma_matmul(
         if not bulk:
             spread(s[tensor], s[tensor].fuse(*s[tensor].op.axis), groups, 16 // size if int(row) % (16 // size) == 0 else 1)
         if stages > 1:
-            s[tensor].pipeline(stages, by="tma" if bulk else "cp.async", warp_specialize=roles)
+            s[tensor].pipeline(stages, by="tma" if bulk else "cp.async", warp_specialize=roles, cluster=cluster)
 
     def reference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         left, right = left.astype("float64"), right.astype("float64")

@@ -13,7 +13,7 @@ static void mark(const void *to, int bytes, uint32_t copier, uint64_t place) {
       Cell &cell = buffer.cells[((uint64_t)to + at - buffer.begin) / buffer.granule];
       cell.copier = copier;
       if (copier) cell.copied_at = (uint32_t)place;
-      else cell.written = epoch, cell.writer = (uint16_t)running, cell.writer_place = (uint32_t)place, cell.landed = 0,
+      else cell.written = epoch_at(buffer, (uint64_t)to + at), cell.writer = (uint16_t)running, cell.writer_place = (uint32_t)place, cell.landed = 0,
            cell.fences = fibers[running].fences, cell.tick = ticks[running];
     }
   }

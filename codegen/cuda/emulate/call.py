@@ -84,7 +84,7 @@ class EmulatedRun:
         library = compile_for_emulation(self._text.text, self._entries, unaligned, checked)
         launches = [
             Launch(launch.name, launch.blocks(values), launch.block, tuple(_argument(arg, items, values) for arg in launch.args),
-                   kernel.shared_granule)
+                   kernel.shared_granule, launch.cluster[0])
             for launch, kernel in zip(self._plan, self._text.kernels, strict=True)]
         self._counts = emulate(library, launches, memories, self._text.messages,
                                seed=int(os.environ.get(SEED_VARIABLE, "0")), check=checked)

@@ -26,6 +26,7 @@ extern "C" int printf(const char *format, ...);
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define __cluster_dims__(...)
 #define threadIdx tw_thread_index
 #define blockIdx tw_block_index
 #define blockDim tw_block_extent
@@ -43,6 +44,10 @@ extern "C" const unsigned long tw_widest_alignment = 16;
 
 extern "C" {
 extern tw_uint3 tw_thread_index, tw_block_index, tw_block_extent, tw_grid_extent;
+extern int tw_emulated_rank;
+void tw_emulated_cluster_barrier();
+void tw_emulated_release_all(void *barrier, int blocks);
+void tw_emulated_box_to_all(void *to, const unsigned long long *words, void *barrier, const int *at, int blocks);
 void tw_emulated_barrier(int line);
 unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long value, int below, int amount, int width);
 void tw_emulated_warp_product(void *sums, const void *left, const void *right, int terms, int integers);

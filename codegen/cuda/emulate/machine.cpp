@@ -23,6 +23,8 @@
 struct Index { unsigned int x, y, z; };
 extern "C" {
 Index tw_thread_index, tw_block_index, tw_block_extent, tw_grid_extent;
+int tw_emulated_rank;  // of the block of the thread that runs, in its cluster
+extern char tw_cluster_memory[] __attribute__((weak, visibility("hidden")));
 extern char __start_tw_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_tw_shared[] __attribute__((weak, visibility("hidden")));
 extern char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -60,7 +62,8 @@ struct Buffer {
 
 const uint16_t SEVERAL = 0xffff;
 const size_t STACK = 256 * 1024;
-const int MOST_THREADS = 1024;
+const int MOST_THREADS = 2048;  // of a cluster
+const int MOST_BLOCKS = 16;
 
 template <class T>
 struct List {
@@ -91,7 +94,7 @@ struct Product {
   uint64_t place;
 };
 
-enum State { READY, AT_BARRIER, AT_SHUFFLE, AT_PHASE, AT_NAMED, DONE };
+enum State { READY, AT_BARRIER, AT_SHUFFLE, AT_PHASE, AT_NAMED, AT_CLUSTER, DONE };
 
 struct Fiber {
 #if defined(__x86_64__)
@@ -116,12 +119,14 @@ struct Fiber {
 
 static Fiber fibers[MOST_THREADS];
 static char *stacks;
-static int running, threads;
+static int running, threads, block_threads, cluster;  // threads: of all blocks of a cluster, which run together
 static bool faulted, checking;
 static Fault fault;
 static Buffer buffers[256];
 static int buffer_count, last_hit;
 static uint32_t epoch = 1, block_epoch, launch_epoch;
+static uint32_t epochs[MOST_BLOCKS];  // of the blocks of a cluster
+static Index first_block;
 static uint64_t random_state;
 static void (*entry)(void **);
 static void **arguments;
@@ -210,12 +215,17 @@ static Index indices[MOST_THREADS];
 static void set_thread(int thread) {
   running = thread;
   tw_thread_index = indices[thread];
+  if (cluster == 1) return;
+  tw_emulated_rank = thread / block_threads;
+  tw_block_index.x = first_block.x + (unsigned int)tw_emulated_rank;
 }
 
 static void number_threads() {
-  for (unsigned int thread = 0; thread < (unsigned int)threads; ++thread)
-    indices[thread] = {thread % tw_block_extent.x, thread / tw_block_extent.x % tw_block_extent.y,
-                       thread / tw_block_extent.x / tw_block_extent.y};
+  for (unsigned int thread = 0; thread < (unsigned int)threads; ++thread) {
+    unsigned int own = thread % (unsigned int)block_threads;
+    indices[thread] = {own % tw_block_extent.x, own / tw_block_extent.x % tw_block_extent.y,
+                       own / tw_block_extent.x / tw_block_extent.y};
+  }
 }
 
 // Faults
@@ -227,7 +237,7 @@ static void record(Kind kind, int thread, uint64_t place) {
   fault.kind = kind;
   fault.thread = thread;
   fault.place = place;
-  fault.block[0] = tw_block_index.x, fault.block[1] = tw_block_index.y, fault.block[2] = tw_block_index.z;
+  fault.block[0] = first_block.x + thread / block_threads, fault.block[1] = first_block.y, fault.block[2] = first_block.z;
 }
 
 static void fail(Kind kind, uint64_t place) {
@@ -380,6 +390,8 @@ static inline bool elsewhere(const Buffer &buffer, uint32_t when) {
   return !buffer.shared && when >= launch_epoch && when < block_epoch;
 }
 
+#include "clusters.h"
+
 static void early(Buffer &buffer, uint64_t address, bool stores, uint64_t place, const Cell &cell) {
   fault.stores = stores;
   fault.other_thread = (int)cell.copier - 1;
@@ -391,6 +403,7 @@ static void early(Buffer &buffer, uint64_t address, bool stores, uint64_t place,
 }
 
 static bool knows(int self, int other, uint32_t tick);
+static bool is_recent(const Buffer &buffer, uint64_t address, uint32_t when);
 static void note_read(const Buffer &buffer, uint64_t address);
 static bool knows_readers(const Buffer &buffer, uint64_t address, int *unknown);
 static void unordered(int what, uint64_t place, int other_thread, uint64_t other_place);
@@ -398,8 +411,8 @@ const int MOST_PHASED = 64;
 static uint32_t ticks[MOST_THREADS], seen[MOST_THREADS][MOST_PHASED];
 
 // What the copy engine wrote, a thread sees that waited for its phase; what another wrote, one that knows of it.
-static bool unseen(const Cell &cell, int self) {
-  if (cell.written != epoch) return false;
+static bool unseen(const Buffer &buffer, uint64_t address, const Cell &cell, int self) {
+  if (!is_recent(buffer, address, cell.written)) return false;
   if (cell.landed) return seen[self][cell.writer] < cell.tick;
   return cell.writer != self && !knows(self, cell.writer, cell.tick);
 }
@@ -407,26 +420,28 @@ static bool unseen(const Cell &cell, int self) {
 static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t place) {
   Cell &cell = buffer.cells[(address - buffer.begin) / buffer.granule];
   uint16_t self = (uint16_t)running;
+  uint32_t now = epoch_at(buffer, address);
   if (cell.copier || (stores && cell.held)) early(buffer, address, stores, place, cell);
-  if (cell.landed && unseen(cell, self)) unordered(6, place, self, cell.writer_place);
-  if (unseen(cell, self) || elsewhere(buffer, cell.written))
-    race(buffer, address, stores, place, true, cell, cell.written != epoch);
+  if (cell.landed && unseen(buffer, address, cell, self)) unordered(6, place, self, cell.writer_place);
+  bool beside = is_beside(buffer, cell.writer, cell.written);
+  if (unseen(buffer, address, cell, self) || elsewhere(buffer, cell.written) || beside)
+    race(buffer, address, stores, place, true, cell, beside || !is_recent(buffer, address, cell.written));
   if (stores) {
-    bool by_block = elsewhere(buffer, cell.read) || elsewhere(buffer, cell.read_before);
+    bool by_block = elsewhere(buffer, cell.read) || elsewhere(buffer, cell.read_before) || is_beside(buffer, cell.reader, cell.read);
     int reader = cell.reader;
-    bool unknown = cell.read == epoch && reader != self && !knows_readers(buffer, address, &reader);
+    bool unknown = is_recent(buffer, address, cell.read) && reader != self && !knows_readers(buffer, address, &reader);
     if (unknown) cell.reader = (uint16_t)reader;
     if (unknown || by_block) race(buffer, address, stores, place, false, cell, by_block);
-    cell.written = epoch, cell.writer = self, cell.writer_place = (uint32_t)place, cell.landed = 0, cell.fences = fibers[self].fences;
+    cell.written = now, cell.writer = self, cell.writer_place = (uint32_t)place, cell.landed = 0, cell.fences = fibers[self].fences;
     cell.tick = ticks[self];
     return;
   }
   note_read(buffer, address);
-  if (cell.read == epoch) {
+  if (cell.read == now) {
     if (cell.reader != self) cell.reader = SEVERAL;
   } else {
     if (elsewhere(buffer, cell.read)) cell.read_before = cell.read;
-    cell.read = epoch, cell.reader = self, cell.reader_place = (uint32_t)place;
+    cell.read = now, cell.reader = self, cell.reader_place = (uint32_t)place;
   }
 }
 
@@ -499,6 +514,7 @@ extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
 
 // Launches
 
+// All blocks of a cluster together.
 static bool run_block(char *shared, size_t shared_bytes) {
   for (int thread = 0; thread < threads; ++thread)  // of the block before
     for (int i = 0; i < fibers[thread].copies.count; ++i) mark(fibers[thread].copies.items[i].to, fibers[thread].copies.items[i].bytes, 0, 0);
@@ -507,6 +523,8 @@ static bool run_block(char *shared, size_t shared_bytes) {
   forget_phases();
   memset(shared, 0xff, shared_bytes);  // every float is NaN, every integer -1 or its greatest
   block_epoch = ++epoch;
+  for (uint32_t &own : epochs) own = epoch;
+  cluster_epoch = epoch, reached = {};
   ready_count = 0;
   for (int thread = 0; thread < threads; ++thread) begin_fiber(thread), ready[ready_count++] = thread;
   shuffle_order(ready, ready_count);
@@ -517,7 +535,7 @@ static bool run_block(char *shared, size_t shared_bytes) {
       to_fiber(thread);
       if (faulted) return false;
     }
-    if (wake_phases()) continue;
+    if (wake_phases() || (cluster > 1 && release_blocks())) continue;
     if (!phases_end()) return false;
     count_traffic(threads);
     int waiting = 0, done = 0, first = -1;
@@ -525,11 +543,12 @@ static bool run_block(char *shared, size_t shared_bytes) {
       Fiber &fiber = fibers[thread];
       if (fiber.state == AT_SHUFFLE) return fault.detail = thread & 31, record(SHUFFLE, thread, fiber.place), false;
       if (fiber.state == DONE) ++done;
+      if (fiber.state == AT_CLUSTER) return fault.detail = -1, fault.size = (uint32_t)threads, record(DEADLOCK, thread, fiber.place), false;
       if (fiber.state == AT_BARRIER && first < 0) first = thread;
       if (fiber.state == AT_BARRIER && fiber.place == fibers[first].place) ++waiting;
     }
     if (!products_agree()) return false;
-    if (done == threads) return true;
+    if (done == threads) return blocks_end_well();
     if (waiting < threads) {
       fault.detail = waiting;
       for (int thread = 0; thread < threads; ++thread)
@@ -540,8 +559,8 @@ static bool run_block(char *shared, size_t shared_bytes) {
         }
       return record(BARRIER, first, fibers[first].place), false;
     }
-    ++epoch;
-    know_all();
+    epochs[0] = ++epoch;
+    know_all(0, threads);
     for (int thread = 0; thread < threads; ++thread) fibers[thread].state = READY, ready[ready_count++] = thread;
     shuffle_order(ready, ready_count);
   }
@@ -550,7 +569,8 @@ static bool run_block(char *shared, size_t shared_bytes) {
 // Memory: of each buffer its begin, its bytes and the size of an element. checked: whether races are looked for. Returns
 // whether all went well; if not, `out` says what.
 EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uint32_t *grid, const uint32_t *block,
-                     const uint64_t *memory, int memory_count, uint32_t shared_granule, uint64_t seed, int checked, Fault *out) {
+                     const uint64_t *memory, int memory_count, uint32_t shared_granule, int blocks_together, uint64_t seed, int checked,
+                     Fault *out) {
   if (!stacks) {
     void *made = mmap(nullptr, STACK * MOST_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (made == MAP_FAILED) return -1;
@@ -572,22 +592,27 @@ EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uin
   memset(&fault, 0, sizeof fault);
   tw_grid_extent = {grid[0], grid[1], grid[2]};
   tw_block_extent = {block[0], block[1], block[2]};
-  threads = (int)(block[0] * block[1] * block[2]);
+  block_threads = (int)(block[0] * block[1] * block[2]), cluster = blocks_together, threads = block_threads * cluster;
+  if (threads > MOST_THREADS || cluster > MOST_BLOCKS) return -1;
+  tw_emulated_rank = 0;
   number_threads();
   launch_epoch = ++epoch;
   for (Fiber &fiber : fibers) fiber.copies.count = fiber.products.count = 0;  // of a launch that failed
   forget_traffic();
-  size_t blocks = (size_t)grid[0] * grid[1] * grid[2];
+  size_t across = grid[0] / (size_t)cluster, blocks = across * grid[1] * grid[2];
   uint32_t *order = (uint32_t *)malloc(blocks * sizeof(uint32_t));
   for (size_t i = 0; i < blocks; ++i) order[i] = (uint32_t)i;
   shuffle_order(order, blocks);
   bool well = true;
   for (size_t i = 0; well && i < blocks; ++i) {
-    tw_block_index = {order[i] % grid[0], order[i] / grid[0] % grid[1], order[i] / grid[0] / grid[1]};
+    uint32_t row = (uint32_t)(order[i] / across);
+    tw_block_index = first_block = {(uint32_t)(order[i] % across * cluster), row % grid[1], row / grid[1]};
     well = run_block(shared, shared_bytes);
   }
   free(order);
   for (int i = 0; checked && i < buffer_count; ++i) free(buffers[i].cells);
+  if (fault.other_thread != SEVERAL) fault.other_thread %= block_threads;
+  fault.thread %= block_threads;
   *out = fault;
   return well;
 }

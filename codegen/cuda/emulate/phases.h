@@ -31,26 +31,36 @@ static uint32_t clocks[MOST_THREADS][MOST_THREADS];
 static uint32_t *read_ticks;  // by parts of 16 bytes of shared memory, and threads
 static size_t read_parts;
 
+// Of a block's shared memory, of whose threads alone it is read.
+static uint32_t *readers_of(const Buffer &buffer, uint64_t address, int *from) {
+  *from = (int)(cluster > 1 && tw_cluster_memory ? (address - (uint64_t)tw_cluster_memory) / BLOCK_SHARED : 0) * block_threads;
+  return read_ticks + (address - buffer.begin) / 16 * block_threads;
+}
+
 static bool knows(int self, int other, uint32_t tick) { return phased_count && other < threads && clocks[self][other] >= tick; }
 
 static void note_read(const Buffer &buffer, uint64_t address) {
-  if (phased_count && buffer.shared) read_ticks[(address - buffer.begin) / 16 * threads + running] = ticks[running];
+  if (!phased_count || !buffer.shared) return;
+  int from;
+  uint32_t *row = readers_of(buffer, address, &from);
+  if (running >= from && running < from + block_threads) row[running - from] = ticks[running];
 }
 
 // Whether a thread knows of all that others have read there.
 static bool knows_readers(const Buffer &buffer, uint64_t address, int *unknown) {
   if (!phased_count || !buffer.shared) return false;
-  const uint32_t *row = read_ticks + (address - buffer.begin) / 16 * threads;
-  for (int other = 0; other < threads; ++other)
-    if (other != running && row[other] && clocks[running][other] < row[other]) return *unknown = other, false;
+  int from;
+  const uint32_t *row = readers_of(buffer, address, &from);
+  for (int other = from; other < from + block_threads; ++other)
+    if (other != running && row[other - from] && clocks[running][other] < row[other - from]) return *unknown = other, false;
   return true;
 }
 
-// All threads of a block know of each other.
-static void know_all() {
+// So many threads know of each other.
+static void know_all(int from, int count) {
   if (!phased_count) return;
-  for (int self = 0; self < threads; ++self) memcpy(clocks[self], ticks, threads * sizeof(uint32_t));
-  for (int self = 0; self < threads; ++self) ++ticks[self];
+  for (int self = from; self < from + count; ++self) memcpy(clocks[self] + from, ticks + from, count * sizeof(uint32_t));
+  for (int self = from; self < from + count; ++self) ++ticks[self];
 }
 
 static void join(uint32_t *into, const uint32_t *from, int count) {
@@ -71,8 +81,8 @@ static void forget_phases() {
     free(phased[i].pending), free(phased[i].past);
   }
   if (phased_count) {
-    memset(clocks, 0, sizeof clocks), memset(seen, 0, sizeof seen);
-    memset(read_ticks, 0, read_parts * threads * sizeof(uint32_t));
+    for (int i = 0; i < threads; ++i) memset(clocks[i], 0, threads * sizeof(uint32_t));
+    memset(seen, 0, threads * sizeof seen[0]), memset(read_ticks, 0, read_parts * block_threads * sizeof(uint32_t));
   }
   for (int i = 0; i < threads; ++i) ticks[i] = 1;
   phased_count = 0;
@@ -110,7 +120,7 @@ static void land(const Box &box, int number) {
   Cell *cells = cells_at((uint64_t)box.to, box.bytes, &count);
   for (int i = 0; cells && i < count; ++i) {
     Cell &cell = cells[i];
-    cell.copier = 0, cell.written = epoch, cell.writer = (uint16_t)number, cell.landed = (uint16_t)(1 + swizzle), cell.tick = phased[number].ended;
+    cell.copier = 0, cell.written = epoch_at(buffers[buffer_count - 1], (uint64_t)box.to), cell.writer = (uint16_t)number, cell.landed = (uint16_t)(1 + swizzle), cell.tick = phased[number].ended;
     cell.writer_place = (uint32_t)box.place;
   }
 }
@@ -128,16 +138,16 @@ static bool end_phase(Phased &of) {
 static bool has_ended(Phased &of, unsigned parity) { return (of.ended & 1) != parity || (end_phase(of) && (of.ended & 1) != parity); }
 
 // Fibers that wait for each other by a barrier of so many go on where all have come.
-static bool wake_named() {
-  int first = -1, waiting = 0;
-  for (int thread = 0; thread < threads; ++thread)
+static bool wake_named(int from) {
+  int first = -1, waiting = 0, end = from + block_threads;
+  for (int thread = from; thread < end; ++thread)
     if (fibers[thread].state == AT_NAMED) first = first < 0 ? thread : first, ++waiting;
   if (first < 0 || waiting != fibers[first].amount) return false;
   uint32_t *all = (uint32_t *)calloc(threads, sizeof(uint32_t)), all_seen[MOST_PHASED] = {};
-  for (int thread = 0; thread < threads; ++thread)
+  for (int thread = from; thread < end; ++thread)
     if (fibers[thread].state == AT_NAMED)
       join(all, clocks[thread], threads), join(all_seen, seen[thread], MOST_PHASED), all[thread] = ticks[thread];
-  for (int thread = 0; thread < threads; ++thread)
+  for (int thread = from; thread < end; ++thread)
     if (fibers[thread].state == AT_NAMED) {
       join(clocks[thread], all, threads), join(seen[thread], all_seen, MOST_PHASED);
       ++ticks[thread];
@@ -149,7 +159,8 @@ static bool wake_named() {
 
 // Fibers whose phase has ended go on. Whether there are any.
 static bool wake_phases() {
-  bool any = wake_named();
+  bool any = false;
+  for (int from = 0; from < threads; from += block_threads) any = wake_named(from) || any;
   for (int thread = 0; thread < threads; ++thread) {
     Fiber &fiber = fibers[thread];
     if (fiber.state != AT_PHASE || !has_ended(phased[fiber.amount], fiber.mask)) continue;
@@ -183,9 +194,9 @@ extern "C" void tw_emulated_init(void *barrier, int arrivals) {
   if (!phased_count) {
     const Buffer &shared = buffers[buffer_count - 1];
     size_t parts = (shared.end - shared.begin) / 16 + 1;
-    if (parts * threads > read_parts) read_ticks = (uint32_t *)realloc(read_ticks, parts * threads * sizeof(uint32_t));
+    read_ticks = (uint32_t *)realloc(read_ticks, parts * block_threads * sizeof(uint32_t));
     read_parts = parts;
-    memset(read_ticks, 0, parts * threads * sizeof(uint32_t));
+    memset(read_ticks, 0, parts * block_threads * sizeof(uint32_t));
   }
   Phased &made = phased[phased_count++];
   made.address = address, made.place = place, made.arrivals = made.missing = arrivals, made.maker = running, made.known = false;
@@ -208,15 +219,21 @@ extern "C" void tw_emulated_arrive(void *barrier, int bytes) {
   if (!--of.missing && !of.boxes.count) end_phase(of);
 }
 
-extern "C" void tw_emulated_release(void *barrier) {
-  uint64_t place = place_of(CODE);
-  Phased &of = *phased_at((uint64_t)barrier, place);
+static void release(uint64_t barrier, uint64_t place) {
+  Phased &of = *phased_at(barrier, place);
   if (!of.missing && !end_phase(of)) unordered(5, place, of.maker, of.place);
   arrive(of);
   uint8_t &lanes = of.lanes[running / 32];
   if (++lanes < 32 && running / 32 * 32 + lanes < threads) return;
   lanes = 0;
   if (!--of.missing && !of.boxes.count) end_phase(of);
+}
+
+extern "C" void tw_emulated_release(void *barrier) { release((uint64_t)barrier, place_of(CODE)); }
+
+// Of the same place in so many blocks.
+extern "C" void tw_emulated_release_all(void *barrier, int blocks) {
+  for (int rank = 0; rank < blocks; ++rank) release(in_block((uint64_t)barrier, rank, place_of(CODE)), place_of(CODE));
 }
 
 extern "C" void tw_emulated_barrier_of(int count) {
@@ -243,9 +260,8 @@ extern "C" void tw_emulated_parity(void *barrier, unsigned parity) {
   seen[self][&of - phased] = of.ended;
 }
 
-extern "C" void tw_emulated_box(void *to, const unsigned long long *words, void *barrier, const int *at) {
-  uint64_t place = place_of(CODE);
-  Phased &of = *phased_at((uint64_t)barrier, place);
+static void begin_box(uint64_t to, const unsigned long long *words, uint64_t barrier, const int *at, uint64_t place) {
+  Phased &of = *phased_at(barrier, place);
   Box box = {(char *)to, {}, {}, (int)(words[1] >> 8 & 255), running, place};
   int rank = (int)(words[1] & 255), size = box.bytes, rows = 1;
   for (int i = 0; i < 16; ++i) box.words[i] = words[i];
@@ -253,9 +269,9 @@ extern "C" void tw_emulated_box(void *to, const unsigned long long *words, void 
     box.at[d] = at[d], box.bytes *= (int)words[11 + d];
     if (d) rows *= (int)words[11 + d];
   }
-  if ((uint64_t)to % PANEL) {
+  if (to % PANEL) {
     fault.size = PANEL, fault.buffer = buffer_count - 1, fault.stores = 1;
-    fault.element = (int64_t)(((uint64_t)to - buffers[buffer_count - 1].begin) / buffers[buffer_count - 1].granule);
+    fault.element = (int64_t)((to - buffers[buffer_count - 1].begin) / buffers[buffer_count - 1].granule);
     fail(MISALIGNED, place);
   }
   for (int row = 0; row < rows; ++row) {
@@ -271,8 +287,19 @@ extern "C" void tw_emulated_box(void *to, const unsigned long long *words, void 
     if (last > (int64_t)words[2]) last = (int64_t)words[2];
     for (int64_t i = first; there && i < last; ++i) access_at(words[0] + offset + i * size, size, false, false, place, false);
   }
-  for (int part = 0; part < box.bytes; part += PART) access_at((uint64_t)to + part, PART, true, true, place, false);
-  mark(to, box.bytes, (uint32_t)running + 1, place);
+  for (int part = 0; part < box.bytes; part += PART) access_at(to + part, PART, true, true, place, false);
+  mark((void *)to, box.bytes, (uint32_t)running + 1, place);
   of.boxes.add(box);
   of.begun += box.bytes;
+}
+
+extern "C" void tw_emulated_box(void *to, const unsigned long long *words, void *barrier, const int *at) {
+  begin_box((uint64_t)to, words, (uint64_t)barrier, at, place_of(CODE));
+}
+
+// To the same place in so many blocks, which all count it.
+extern "C" void tw_emulated_box_to_all(void *to, const unsigned long long *words, void *barrier, const int *at, int blocks) {
+  uint64_t place = place_of(CODE);
+  for (int rank = 0; rank < blocks; ++rank)
+    begin_box(in_block((uint64_t)to, rank, place), words, in_block((uint64_t)barrier, rank, place), at, place);
 }

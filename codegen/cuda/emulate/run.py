@@ -67,13 +67,14 @@ class MapOf:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel: its name, grid and block, for each parameter the place of a memory (an int), a scalar's bytes or a map, and the
-    size of the smallest element in its shared memory."""
+    size of the smallest element in its shared memory, and how many blocks along x run together."""
 
     name: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: tuple[int | bytes | MapOf, ...]
     shared_granule: int
+    cluster: int = 1
 
 
 def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequence[Memory], messages: Sequence[str], *,
@@ -118,7 +119,7 @@ def _run(library: EmulatedLibrary, launch: Launch, places: Sequence[int], table:
     fault = _Fault()
     status = library.launch(
         library.entry(launch.name), pointers, extents(*launch.grid), extents(*launch.block), table, count,
-        ctypes.c_uint32(launch.shared_granule), ctypes.c_uint64(seed), int(check), ctypes.byref(fault))
+        ctypes.c_uint32(launch.shared_granule), launch.cluster, ctypes.c_uint64(seed), int(check), ctypes.byref(fault))
     if status < 0:
         raise MemoryError("with what it notes of each element, and a stack for each thread")
     return None if status else fault
@@ -212,6 +213,11 @@ def _unordered(fault: _Fault, at: str, who: str, owner: str, line: int | None, c
             f"a product in {at}: {who} reads what does not lie as it thinks",
             reason=f"the box of line {line} came with parts of 16 bytes exchanged within {fault.size} bytes, and it reads rows of "
                    f"{fault.element}", fix="a map with the swizzle of the memory that it fills", **common)
+    if fault.detail == 9:
+        return EmulatedUnordered(
+            f"a cluster in {at}: {who} reaches into the memory of another block",
+            reason="that block may have ended: no barrier of the cluster stands behind it",
+            fix="tw_cluster_barrier() at the end of the kernel", **common)
     if fault.detail > 2:
         return _of_phases(fault, at, who, owner, line, common)
     return EmulatedUnordered(f"products in {at}: not all threads of the four warps of {who} begin them",

@@ -24,8 +24,8 @@ struct Traffic {
 
 const int WARP = 32, BANKS = 32, WORD = 4, SECTOR = 32, MOST_PLACES = 4096;
 
-static Note *notes[1024];
-static uint32_t noted[1024], room[1024];
+static Note *notes[MOST_THREADS];
+static uint32_t noted[MOST_THREADS], room[MOST_THREADS];
 static Traffic traffic[MOST_PLACES];  // by a hash of the place
 
 static void note(int thread, uint64_t address, uint32_t place, size_t size, uint32_t shared, bool stores) {

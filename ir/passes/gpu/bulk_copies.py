@@ -12,7 +12,8 @@ A_box, a parameter of the kernel, says how the tensor and a box lie; outside of 
 bit for each place: how often its barrier was waited for, which the next wait needs. Barriers are made once in a kernel.
 
 It stands before panels are placed and threads mapped: what is one thread's stands in attr("one_thread"). Where warps have roles,
-see roles.py, the threads that compute tell by a second barrier that a place is free again.
+see roles.py, the threads that compute tell by a second barrier that a place is free again. What blocks of a cluster copy together:
+see clusters.py.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ from math import prod
 from ....errors import user_source
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
-from ...copies import BULK_COPY, BULK_PIPELINE, called, is_bulk_wait
+from ...copies import BULK_COPY, BULK_PIPELINE, CLUSTER, called, is_bulk_wait
 from ...dtype import HANDLE, INT32, DType
 from ...expr import BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Range, Select, StringImm, Var
 from ...fragments import WARP_LANES
-from ...ops import cast, conjuncts, const
+from ...ops import cast, conjuncts, const, floormod
 from ...pointers import READS, WRITES, pointer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Seq, Stmt
 from ...visit import Rewriter, seq, substitute, walk
 from .barriers import barrier
+from .clusters import Alike
 from .errors import CannotCopyInBulk
 from .hardware import Hardware
 from .roles import by_roles, check_roles, has_roles
+from .swizzled import ROWS as PANEL_ROWS
 from .swizzled import SCOPE, row_bytes
 
 __all__ = ["ONE_THREAD", "PLACE_BYTES", "BoxMap", "place_bulk_copies", "tensor_strides"]
@@ -69,10 +72,26 @@ class _Box:
     source: Buffer
     start: tuple[Expr, ...]
     extents: tuple[int, ...]
+    rows: tuple[int, int] | None = None
+    """The first dimension of the source with several elements, but for the innermost, and where that is in the target."""
 
     @property
     def bytes(self) -> int:
         return prod(self.extents) * self.source.dtype.bytes
+
+    def part(self, blocks: int) -> _Box | None:
+        """What one of so many blocks asks for; None where that is no whole number of rows, which begin as those of boxes do."""
+        if self.rows is None or self.extents[self.rows[0]] % blocks:
+            return None
+        dim, place = self.rows
+        own = self.extents[dim] // blocks
+        part = replace(self, extents=(*self.extents[:dim], own, *self.extents[dim + 1:]))
+        if part.bytes % (PANEL_ROWS * PLACE_BYTES if self.target.scope == SCOPE else PLACE_BYTES):
+            return None
+        first = floormod(Call("call_extern", (StringImm("tw_block_rank"),), INT32), blocks) * own  # of which the range is known so
+        moved = [tuple(index + first if at == of else index for at, index in enumerate(indices))
+                 for indices, of in ((self.to, place), (self.start, dim))]
+        return replace(part, to=moved[0], start=moved[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,8 @@ def place_bulk_copies(body: Stmt, hardware: Hardware, analyzer: Analyzer, tensor
         return body, ()
     with_roles = has_roles(body)
     own = {node: _Barriers.of(node.value, f"_{at}" if at else "") for at, node in enumerate(pipelines)}
-    placer = _Placer(own, analyzer, tensors - stored, "consumer" if with_roles else "")
+    alike = Alike.of(body, hardware, analyzer)
+    placer = _Placer(own, analyzer, tensors - stored, "consumer" if with_roles else "", alike)
     done = placer.visit(body)
     made = [_made(each.full, each.waited, 1, 0) for each in own.values()]
     allocated = [buffer for each in own.values() for buffer in (each.full, each.waited)]
@@ -121,9 +141,11 @@ def place_bulk_copies(body: Stmt, hardware: Hardware, analyzer: Analyzer, tensor
         check_roles(hardware, [node.subject for node in pipelines])
         placer.role = "producer"
         done, places = by_roles(hardware, done, placer.visit(body))
-        made += [_made(each.empty, each.freed, hardware.threads // WARP_LANES, UINT32.greatest) for each in own.values()]
+        arrivals = hardware.threads // WARP_LANES * alike.blocks
+        made += [_made(each.empty, each.freed, arrivals, UINT32.greatest) for each in own.values()]
         allocated += [*places, *(buffer for each in own.values() for buffer in (each.empty, each.freed))]
-    begun = seq(*made, _call("tw_bulk_begin"), barrier(), done)
+    together = [_call("tw_cluster_barrier")] if alike.blocks > 1 else []  # nobody reaches what is not there yet, or no longer
+    begun = seq(*made, _call("tw_bulk_begin"), barrier(), *together, done, *together)
     for buffer in reversed(allocated):
         begun = Allocate(buffer, begun)
     return begun, tuple(placer.maps.values())
@@ -148,8 +170,8 @@ def _wait(name: str, barriers: Buffer, phases: Buffer, place: Expr) -> Stmt:
 class _Placer(Rewriter):
     """role: whose program it is, "consumer" or "producer", or that of all where it is empty."""
 
-    def __init__(self, own: dict[Attr, _Barriers], analyzer: Analyzer, tensors: frozenset[Buffer], role: str) -> None:
-        self.own, self.analyzer, self.tensors, self.role = own, analyzer, tensors, role
+    def __init__(self, own: dict[Attr, _Barriers], analyzer: Analyzer, tensors: frozenset[Buffer], role: str, alike: Alike) -> None:
+        self.own, self.analyzer, self.tensors, self.role, self.alike = own, analyzer, tensors, role, alike
         self.around: list[_Barriers] = []
         self.maps: dict[tuple[Buffer, tuple[int, ...], int], BoxMap] = {}
         self.place: Expr | None = None
@@ -161,7 +183,8 @@ class _Placer(Rewriter):
         done = self.generic(node)
         if self.place is not None and self.role == "consumer":
             assert isinstance(done, For)
-            release = _call("tw_bulk_release", pointer(self.around[-1].empty, (self.place,), const(0), 0))
+            empty, blocks = pointer(self.around[-1].empty, (self.place,), const(0), 0), self.alike.blocks
+            release = _call("tw_bulk_release_all", empty, const(blocks)) if blocks > 1 else _call("tw_bulk_release", empty)
             done = replace(done, body=seq(done.body, release))
         self.place = before
         return done
@@ -172,6 +195,8 @@ class _Placer(Rewriter):
             body = self.visit(node.body)
             self.around.pop()
             return body
+        if node.key == CLUSTER:
+            return self.visit(node.body)
         if node.key != BULK_COPY:
             return self.generic(node)
         if self.role == "consumer":
@@ -194,13 +219,16 @@ class _Placer(Rewriter):
         return _wait("tw_bulk_ready" if self.role else called(node), own.full, own.waited, self.place)
 
     def _copy(self, box: _Box, at: Expr) -> Stmt:
+        shared = box.part(self.alike.blocks) if self.alike.blocks > 1 and self.alike.are(box.start) else None
+        box = box if shared is None else shared
         swizzle = row_bytes(box.target) if box.target.scope == SCOPE else 0
         key = box.source, box.extents, swizzle
         if key not in self.maps:
             self.maps[key] = BoxMap(Var(f"{box.source.name}_box", HANDLE), box.source, box.extents, swizzle)
         coordinates = [cast(self.analyzer.simplify(each), INT32) for each in reversed(box.start)]
-        return _call(f"tw_bulk_copy_{len(coordinates)}", pointer(box.target, box.to, const(0), WRITES), self.maps[key].var, at,
-                     *coordinates)
+        name, blocks = ("", ()) if shared is None else ("_to_all", (const(self.alike.blocks),))
+        to = pointer(box.target, box.to, const(0), WRITES)
+        return _call(f"tw_bulk_copy_{len(coordinates)}{name}", to, self.maps[key].var, at, *blocks, *coordinates)
 
 
 # What is copied
@@ -250,13 +278,14 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
     size = target.dtype.bytes
     counts = [1 if var is None else extents[var] for var in over]
     steps = _steps(target, counts, own, size)
+    rows = next(((dim, at) for dim, at in zip(spanned, reached, strict=True) if steps[dim] > 1 and dim < len(steps) - 1), None)
     at_zero = {var: const(0, var.dtype) for var in extents}
     start = [substitute(index, at_zero) for index in load.indices]
     place = [substitute(index, at_zero) for index in to]
     for offset in product(*(range(0, count, step) for count, step in zip(counts, steps, strict=True))):
         moved = {own_dim: offset[dim] for dim, own_dim in zip(spanned, reached, strict=True)}
         yield _Box(target, tuple(index + moved.get(at, 0) for at, index in enumerate(place)), load.buffer,
-                   tuple(index + more for index, more in zip(start, offset, strict=True)), tuple(steps))
+                   tuple(index + more for index, more in zip(start, offset, strict=True)), tuple(steps), rows)
 
 
 def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> BufferLoad:

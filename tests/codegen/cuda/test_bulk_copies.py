@@ -27,6 +27,12 @@ CASES: dict[str, dict[str, Any]] = {
     "roles": {"m": 131, "n": 72, "k": 200, "roles": True},
     "roles, two groups": {"m": 136, "n": 23, "k": 264, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2, "roles": True},
     "resident blocks": {"m": 200, "n": 136, "k": 136, "resident": 3},
+    "pairs": {"m": 131, "n": 128, "k": 200, "roles": True, "cluster": 2},
+    "pairs of two groups": {"m": 256, "n": 48, "k": 264, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2, "roles": True,
+                            "cluster": 2},
+    "four blocks": {"m": 64, "n": 250, "k": 136, "layouts": ("mk", "nk"), "roles": True, "cluster": 4},
+    "a tile too many for resident pairs": {"m": 192, "n": 64, "k": 136, "resident": 2, "roles": True, "cluster": 2},
+    "resident pairs": {"m": 200, "n": 128, "k": 136, "resident": 2, "roles": True, "cluster": 2},
     "resident blocks with roles": {"m": 264, "n": 136, "k": 136, "resident": 4, "roles": True, "stages": 2},
 }
 
@@ -185,8 +191,8 @@ ROLE_FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
-def test_faults_of_barriers_waits_tokens_exchanges_and_boxes_are_many() -> None:
-    assert len({*FAULTS} | {*ROLE_FAULTS}) == len(FAULTS) + len(ROLE_FAULTS) >= 25
+def test_faults_of_barriers_waits_tokens_exchanges_boxes_and_clusters_are_many() -> None:
+    assert len({*FAULTS} | {*ROLE_FAULTS} | {*CLUSTER_FAULTS}) == len(FAULTS) + len(ROLE_FAULTS) + len(CLUSTER_FAULTS) >= 40
 
 
 @pytest.mark.parametrize("name", drawn.part(ROLE_FAULTS, 3))
@@ -198,6 +204,63 @@ def test_planted_faults_of_roles_are_found_in_every_order_of_threads(name: str, 
         monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
         with pytest.raises(CudaError, match=rf"(?s){message}"):
             kernel(*whole_numbers(program), program.output())
+
+
+RELEASE_ALL, MEET = "tw_bulk_release_all(&empty[k_outer % 3], 2);\n", "tw_cluster_barrier();\n"
+CLUSTER_FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
+    "places are given back to the own block alone": (
+        everywhere(RELEASE_ALL, RELEASE.replace("tw_bulk", "tw_emulated")), "TW0828.*more threads"),
+    "free places are those of one block": (
+        everywhere("tw_bulk_init(&empty[place], 8)", "tw_bulk_init(&empty[place], 4)"), "TW082[0678]"),
+    "blocks do not meet before they copy": (replaced(f"__syncthreads();\n  {MEET}", "__syncthreads();\n"), "TW082[07]"),
+    "blocks do not meet at the end": (lambda text: text[:text.rindex(MEET)] + text[text.rindex(MEET) + len(MEET):],
+                                      "TW0827.*that block may have ended"),
+    "one block does not meet the others": (
+        lambda text: text[:text.rindex(MEET)] + "if (tw_block_rank() == 0) " + text[text.rindex(MEET):], "TW0827.*may have ended"),
+    "both blocks ask for one part": (everywhere("tw_floormod<int>(tw_block_rank(), 2)", "0"), "TW082[068]"),
+    "a part is asked for by one block for itself": (everywhere("k_outer % 3], 2, k_outer", "k_outer % 3], 1, k_outer"), "TW0828"),
+    "one block asks for no part": (
+        everywhere("tw_bulk_copy_2_to_all(&", "if (tw_block_rank() == 0) tw_bulk_copy_2_to_all(&"), "TW0828"),
+    "a block does not wait until the other is done": (
+        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""), "TW082[0678]"),
+}
+
+
+@pytest.mark.parametrize("name", drawn.part(CLUSTER_FAULTS, 3))
+def test_planted_faults_of_clusters_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, message = CLUSTER_FAULTS[name]
+    program = wgmma_matmul(64, 128, 320, bulk=True, roles=True, cluster=2)
+    kernel = built(monkeypatch, program, mutate, TARGET)
+    for seed in range(3):
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        with pytest.raises(CudaError, match=rf"(?s){message}"):
+            kernel(*whole_numbers(program), program.output())
+
+
+def test_blocks_of_a_cluster_fetch_what_both_read_once() -> None:
+    program = wgmma_matmul(512, 512, 4096, tile=(128, 128, 64), groups=2, bulk=True, roles=True, cluster=2)
+    kernel = tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
+    launch, code = kernel.kernels[0], kernel.source("sass")
+    assert launch.cluster == (2, 1, 1) and launch.grid == (4, 4, 1) and launch.spilled_bytes == 0
+    assert launch.instructions["HGMMA"] == 4 and not {"MEMBAR", "BAR"} & {*launch.instructions}
+    assert len(re.findall(r"UTMALDG\.2D\.MULTICAST", code)) == 1, "half of A's tile, for both"
+    assert len(re.findall(r"UTMALDG\.2D ", code)) == 2, "the two panels of its own columns"
+    assert [each.box for each in launch.args[:2]] == [(64, 64), (64, 64)]
+    assert "warp_specialize=True, cluster=2)" in program.schedule.as_python()
+
+
+def test_blocks_that_make_no_whole_clusters_are_refused() -> None:
+    program = wgmma_matmul(64, 192, 136, bulk=True, roles=True, cluster=2)
+    with pytest.raises(CudaError, match=r"(?s)TW0841.*there are 3 blocks along blockIdx.x, no whole clusters of 2"):
+        tw.build(program.schedule, program.args, target=TARGET)
+
+
+@pytest.mark.parametrize(("stages", "said", "reason"), [
+    (2, {"cluster": 3, "warp_specialize": True}, "clusters of 3 blocks"), (2, {"cluster": 2}, "no warps of their own"),
+    (2, {"cluster": True, "warp_specialize": True}, "clusters of True blocks")])
+def test_clusters_of_other_sizes_are_refused(stages: int, said: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ScheduleError, match=rf"(?s)TW0252.*{reason}"):
+        copied((64, 64), lambda A, i, j: A[i, j], lambda s, t: s[t].pipeline(stages, by="tma", **said))
 
 
 def test_warps_with_roles_pass_registers_on_and_meet_at_no_barrier_of_the_block() -> None:
