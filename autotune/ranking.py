@@ -8,7 +8,7 @@ counted: it orders candidates, and is no time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -19,7 +19,7 @@ from ..ir.stmt import Function
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
-from ..te.operation import producers_first
+from ..te.operation import Operation, producers_first
 from ..te.shrink import iterations, shrunk
 from .comparison import Load
 from .errors import CannotBeChecked, TargetCannotBeTuned
@@ -30,7 +30,7 @@ from .workload import Workload
 
 __all__ = ["Emulator", "Ranking", "probe_text"]
 
-_CUT = (128, 64, 32, 16)
+_CUT = (128, 64, 32, 16, 8)
 """What remains of a longer axis, and what is over at its end: so tiles that divide it, or do not, go on doing so."""
 _EMULATED = 1 << 19
 """Evaluations of bodies that the emulator is asked for at most: about a second."""
@@ -107,15 +107,29 @@ def probe_text(task: Task, schedule: Schedule, function: Function) -> str:
 def _cut_down(task: Task, schedule: Schedule) -> tuple[Function, Function]:
     outputs = [tensor.op for tensor in task.outputs]
     problem: TilewrightError | None = None
-    for most in _CUT:
-        twins = shrunk(outputs, lambda _, extent, most=most: extent if extent <= 2 * most else most + extent % most)
+    for most, whole in _cuts(outputs):
+        twins = _cut(outputs, most, whole)
         if iterations(twins, {}) > _EMULATED:
             continue
         try:
             scheduled, plain = Schedule.replay(schedule.records, twins), create_schedule(twins)
             return lower(scheduled, all_arguments(scheduled), "main"), lower(plain, all_arguments(plain), "main")
         except TilewrightError as error:    # a primitive that only fits the real size
-            problem = error
+            problem = problem or error
     raise CannotBeChecked(f"a candidate of {task.name} cannot be checked on the emulator", called=user_source(),
                           reason=f"at sizes that it runs, the schedule does not fit: {problem.headline}" if problem is not None
                           else "however it is cut down, the program has too many elements")
+
+
+def _cuts(outputs: Sequence[Operation]) -> Iterator[tuple[int, int]]:
+    """What is tried: what remains of each axis, and the number of one that stays whole, -1 for none. Threads that share a row have
+    to find as many parts in it as they are."""
+    extents: dict[int, int] = {}
+    shrunk(outputs, lambda number, extent: extents.setdefault(number, extent))
+    yield from ((most, -1) for most in _CUT)
+    for most in _CUT[1:]:
+        yield from ((most, number) for number, extent in extents.items() if extent > 2 * most)
+
+
+def _cut(outputs: Sequence[Operation], most: int, whole: int) -> list[Operation]:
+    return shrunk(outputs, lambda number, extent: extent if number == whole or extent <= 2 * most else most + extent % most)

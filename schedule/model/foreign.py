@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from ...ir.buffer import SCOPES
-from ...ir.expr import Add, Call, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
+from ...ir.expr import Add, Call, FloatImm, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
 from ...ir.visit import post_order
 from ...te.axis import THREAD_TAGS
 from .records import AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, StageRef, TensorRef, ThreadRef
 
 __all__ = [
-    "AXES", "AXIS", "FLAG", "FLAGS", "GROUP", "INTRINSIC", "LAYOUT", "NOTHING", "SCOPE", "SIZE", "SIZES", "STAGE", "TENSORS",
-    "THREAD", "THREADS", "Arguments", "Taken", "either", "integer", "one_of",
+    "AXES", "AXIS", "FLAG", "FLAGS", "GROUP", "INTRINSIC", "LAYOUT", "NOTHING", "NUMBER", "SCOPE", "SIZE", "SIZES", "STAGE",
+    "TENSORS", "THREAD", "THREADS", "Arguments", "Taken", "either", "integer", "one_of",
 ]
 
 LARGEST = (1 << 31) - 1
@@ -76,6 +76,8 @@ def _each(kind: Taken) -> Taken:
 
 
 NOTHING = one_of(None)
+NUMBER = Taken("a number", lambda value: type(value) in (int, float) or isinstance(value, ExprRef)
+               and isinstance(value.expr, (IntImm, FloatImm)))
 FLAG = one_of(False, True)
 SIZE = integer(1, LARGEST)
 FLAGS, SIZES = _each(FLAG), _each(SIZE)

@@ -4,6 +4,7 @@ one of ours: see foreign."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, cast
@@ -65,6 +66,9 @@ def to_json(records: Iterable[Record]) -> str:
     return json.dumps(plain)
 
 
+_NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
 def _plain(value: Any) -> Any:
     if type(value) in _REFERENCE_NAMES:
         return {_REFERENCE_NAMES[type(value)]: [getattr(value, item.name) for item in fields(value)]}
@@ -76,7 +80,12 @@ def _plain(value: Any) -> Any:
         return {"intrinsic": [value.name, None if value.arguments is None else list(value.arguments)]}
     if isinstance(value, tuple):
         return [_plain(item) for item in cast("tuple[Any, ...]", value)]
-    return value
+    return _plain_number(value)
+
+
+def _plain_number(value: Any) -> Any:
+    """JSON has no infinity, which pads windows whose greatest element is looked for."""
+    return {"float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain_expr(value: Any, variables: Mapping[Var, VarRef]) -> Any:
@@ -89,7 +98,7 @@ def _plain_expr(value: Any, variables: Mapping[Var, VarRef]) -> Any:
         return {"dtype": str.__str__(value)}
     if isinstance(value, tuple):
         return [_plain_expr(item, variables) for item in cast("tuple[Any, ...]", value)]
-    return value
+    return _plain_number(value)
 
 
 def from_json(text: str, foreign: bool = False) -> tuple[Record, ...]:
@@ -157,6 +166,8 @@ def _value(plain: Any) -> Any:
     if not isinstance(plain, dict):
         return plain
     (kind, content), = cast("dict[str, Any]", plain).items()
+    if kind == "float":
+        return _NOT_FINITE[content]
     if kind == "expr":
         return _expression(content)
     if kind == "layout":
@@ -204,6 +215,8 @@ def _expr(plain: Any, variables: dict[VarRef, Var]) -> Any:
     if "dtype" in fields:
         return DType(_text(fields["dtype"]))
     ref = _value(fields)
+    if isinstance(ref, float):
+        return ref
     if not isinstance(ref, (AxisRef, SymbolRef, ThreadRef, ParameterRef)):
         raise TypeError(f"{repr(ref)[:40]} stands for no variable")
     return variables.setdefault(ref, Var(f"v{len(variables)}", DType("int32")))

@@ -20,7 +20,7 @@ from ...te.tensor import Tensor
 from ..errors import BadLayout
 from ..model.axes import outline
 from ..model.checks import as_list
-from ..model.foreign import LAYOUT, one_of
+from ..model.foreign import LAYOUT, NOTHING, NUMBER, either
 from ..model.index_map import IndexMap, Inverse, NoLayout, invert
 from ..model.layout import first_then, refuse_dangling_predicate, retire
 from ..model.methods import StagePrimitives
@@ -52,7 +52,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2.5, rare=True,
-           foreign={"mapping_function": LAYOUT, "pad_value": one_of(None, 0)})
+           foreign={"mapping_function": LAYOUT, "pad_value": either(NOTHING, NUMBER)})
 def transform_layout(
     stage: Stage, mapping_function: Callable[..., Any], pad_value: Any = None,
 ) -> list[IterVar] | None:

@@ -20,6 +20,7 @@ from tilewright.autotune.records import Database
 from tilewright.autotune.task import Task
 from tilewright.codegen.target import Target
 from tilewright.driver.library import Library
+from tilewright.schedule import from_json, to_json
 from tilewright.schedule.lowering.lower import lower
 
 TARGET = "cuda -arch=sm_80"
@@ -109,3 +110,29 @@ def test_on_a_gpu_candidates_would_be_timed_there(tmp_path: Path, monkeypatch: p
     worker.build({"id": 2, "function": str(tmp_path / "small.ir")})
     assert worker.run({"id": 2})["failure"] == "wrong output"
     assert type(place_of(None, task.target)).__name__ in ("Emulator", "FirstGpu")
+
+
+def rows() -> list[Any]:
+    x = te.placeholder((1024, 1000), name="x")
+    return [x, topi.nn.softmax(x)]
+
+
+def convolution() -> list[Any]:
+    x, w = te.placeholder((1, 32, 14, 14), name="x"), te.placeholder((48, 32, 3, 3), name="w")
+    return [x, w, topi.nn.conv2d(x, w, stride=1, padding=1)]
+
+
+def pool() -> list[Any]:
+    x = te.placeholder((1, 64, 56, 56), name="x")
+    return [x, topi.nn.max_pool2d(x, 3, 2, 1)]
+
+
+@pytest.mark.parametrize("declared", [rows, convolution, pool])
+def test_the_rules_choice_is_checked_at_sizes_that_it_fits(declared: Any) -> None:
+    """Threads that share a row find their part in it, long sums come to an end, and the records come back from text."""
+    task = Task.of(declared(), TARGET)
+    made = task.space.make(next(task.space.begin()))
+    records = from_json(to_json(made.schedule.trace), foreign=True)
+    assert str(te.Schedule.replay(records, [tensor.op for tensor in task.outputs])) == str(made.schedule)
+    told = json.loads(probe_text(task, made.schedule, lower(made.schedule, list(made.args), "main")))
+    assert told["plain"] and told["small"] != told["loops"], "cut down"
