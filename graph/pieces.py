@@ -6,6 +6,7 @@
 
 They are whole pieces of memory: the extents before the axis are 1. What is read once, of what nobody else reads, is left to the
 kernel that it is read in, or made in, and so is what is no whole piece: a slice among the nodes of a kernel is read where it lies.
+A reshape that only kernels read which take in nothing before them is none in any case: what is before it stores its values once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, cast
 
 from .joins import joined
 from .node import Node, Parts
+from .operators import row_of
 from .types import TensorType
 
 __all__ = ["Homes", "pieces", "placed"]
@@ -34,6 +36,8 @@ def pieces(g: Parts) -> Homes:
     given = g.inputs.keys() - g.state.keys()
     computed = {name for node in g.nodes for name in node.outputs}
     parts = joined(g)
+    inside = {name for node in g.nodes if not node.bodies and row_of(node.operator).fusion != "heavy" for name in node.inputs}
+    """What is read in kernels that take in the nodes before."""
     found: Homes = {}
     for node in g.nodes:
         name = node.outputs[0]
@@ -41,7 +45,8 @@ def pieces(g: Parts) -> Homes:
             continue
         whole = node.inputs[0]
         at = 0 if node.operator == "reshape" else _offset(node, types[whole])
-        if at is not None and (whole in given or whole in computed and max(uses[whole], uses[name]) > 1):
+        apart = max(uses[whole], uses[name]) > 1 or node.operator == "reshape" and name not in inside
+        if at is not None and (whole in given or whole in computed and apart):
             found[name] = whole, at
     return found
 

@@ -35,6 +35,17 @@ def test_parts_of_a_row_are_read_where_they_lie() -> None:
     assert m.arena_bytes <= 128, "the row alone"
 
 
+def test_a_reshape_between_two_products_is_no_copy() -> None:
+    """What the first one gives, with what follows it element by element, is read by the second as it lies."""
+    random = np.random.default_rng(2)
+    b = Builder("between")
+    h = b.node("relu", b.node("matmul", b.input("x", (6, 5)), b.param("w", random.standard_normal((5, 14)).astype("float32"))))
+    h = b.node("reshape", h, shape=(12, 7))
+    b.output("y", b.node("matmul", h, b.param("u", random.standard_normal((7, 3)).astype("float32"))))
+    m = agree(b.graph(), random.standard_normal((6, 5)).astype("float32"))
+    assert len(m.kernels) == 2 and all("reshape" not in row.operators for row in m.profile(np.ones((6, 5), "float32")).rows)
+
+
 def test_parts_of_several_rows_are_read_with_strides_by_the_kernels_that_need_them() -> None:
     m = agree(gated(3), np.random.default_rng(1).standard_normal((3, 9)).astype("float32"))
     assert not any("split" in name for name in m.kernels) and sum(m.kernels.values()) <= 4, m.kernels
