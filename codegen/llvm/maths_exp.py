@@ -37,14 +37,22 @@ def _reduced(v: Lanes, x: str) -> tuple[str, str, str]:
 
 
 def exp(v: Lanes, x: str) -> str:
-    r, whole, shifted = _reduced(v, v.clamp(x, -105.0, 89.0))  # beyond, the result is 0 and infinity as at these ends
-    return power_of_two_times(v, v.polynomial(r, _EXP_FAST if v.options.fast else _EXP), whole, shifted)
+    nothing = v.compare("<", x, -104.0)  # e^-104 is below half of the least subnormal; e^89 is infinity
+    r, whole, shifted = _reduced(v, _bounded(v, x, nothing, 89.0))
+    return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, _EXP_FAST if v.options.fast else _EXP), whole, shifted))
+
+
+def _bounded(v: Lanes, x: str, nothing: str, high: float) -> str:
+    """x up to where a power of it is infinite, and 0 where it is so small that `nothing` is left of it: what underflows costs
+    hundreds of cycles, and masked scores are nothing else. A NaN stays."""
+    return v.at_most(v.choose(nothing, 0.0, x), high)
 
 
 def exp2(v: Lanes, x: str) -> str:
-    x = v.clamp(x, -151.0, 129.0)
+    nothing = v.compare("<", x, -150.0)
+    x = _bounded(v, x, nothing, 129.0)
     whole, shifted = rounded(v, x)
-    return exp2_parts(v, v.sub(x, whole), whole, shifted)
+    return v.choose(nothing, 0.0, exp2_parts(v, v.sub(x, whole), whole, shifted))
 
 
 def exp2_parts(v: Lanes, r: str, whole: str, shifted: str) -> str:

@@ -64,17 +64,30 @@ def _col2im(c: Context) -> str:
 
 @converts("MaxUnpool")
 def _unpooled(c: Context) -> str:
-    """The elements at their places of zeros of the shape that was pooled, which is the upper left of what is asked for."""
+    """The elements at their places of zeros of the shape that was pooled, which is the upper left of what is asked for; where a
+    place is outside of that shape, all of them are places of what is asked for."""
     kernel, shape = tuple(c.attribute("kernel_shape")), c.static(0)
     windows = windows_of(c, kernel)
     rank = len(kernel)
     own = [(size - 1) * step - low - high + taps for size, step, low, high, taps in zip(
         shape[2:], windows["stride"], windows["padding"][:rank], windows["padding"][rank:], kernel, strict=True)]
     whole = (*shape[:2], *own)
-    zeros = c.emit("broadcast_to", c.constant(0, 0), shape=(prod(whole),))
-    flat = [c.reshape(c[at], (prod(shape),)) for at in (1, 0)]
-    result = c.reshape(c.emit("scatter_elements", zeros, *flat, axis=0), whole)
     wanted = tuple(c.numbers(2)) if c.has(2) else whole
-    if any(size < extent for size, extent in zip(wanted, whole, strict=True)):
+    if len(wanted) != len(whole) or any(size < extent for size, extent in zip(wanted, whole, strict=True)):
         raise Refused(f"its output of shape {wanted} is smaller than what was pooled")
-    return c.emit("pad", result, before=(0,) * len(whole), after=tuple(a - b for a, b in zip(wanted, whole, strict=True)), value=0)
+    places, values = (c.reshape(c[at], (prod(shape),)) for at in (1, 0))
+    if wanted != whole and prod(shape):
+        beyond = c.emit("greater_equal", c.emit("max", places, axes=(0,)), c.constant(np.asarray(prod(whole), np.int64)))
+        places = c.emit("where", beyond, places, _places_in(c, places, whole, wanted))
+    zeros = c.emit("broadcast_to", c.constant(0, 0), shape=(prod(wanted),))
+    return c.reshape(c.emit("scatter_elements", zeros, places, values, axis=0), wanted)
+
+
+def _places_in(c: Context, places: str, shape: tuple[int, ...], wider: tuple[int, ...]) -> str:
+    """Places of the elements of a shape as those of the same elements of a wider one, in row-major order."""
+    result, rest, far = "", places, 1
+    for extent, room in zip(reversed(shape), reversed(wider), strict=True):
+        size = c.constant(np.asarray(extent, np.int64))
+        part = c.emit("multiply", c.emit("floor_mod", rest, size), c.constant(np.asarray(far, np.int64)))
+        result, rest, far = c.emit("add", result, part) if result else part, c.emit("floor_divide", rest, size), far * room
+    return result

@@ -137,6 +137,8 @@ def _lp_pool(
     image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
     size = [(tap_count(x.shape[2 + d]) + padding[d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
             for d in range(rank)]
+    if any(isinstance(extent, int) and extent < 1 for extent in size):
+        raise ValueError(f"windows of {kernel} do not fit into {x.shape[2:]} with its padding")
     axes = [te.reduce_axis((0, taps), f"k{d}") for d, taps in enumerate(kernel)]
 
     def total(n: Any, c: Any, *i: Any) -> Any:

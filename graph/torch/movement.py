@@ -245,6 +245,11 @@ def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
     axis = c.axis("dim", 0)
     size = c.type(c.tensor()).shape[axis]
     kind = c.target.partition(".")[0]
+    if kind == "tensor_split":
+        return axis, _cut_at(c, size)
+    if kind in _SPLITS:
+        axis = min(_SPLITS[kind], c.rank(c.tensor()) - 1)
+        return axis, _cut_at(c, c.type(c.tensor()).shape[axis])
     name = next((each for each in ("split_sizes", "split_size", "chunks") if c.gives(each)), "split_size")
     given = c.given(name)
     if isinstance(given, list):
@@ -253,6 +258,21 @@ def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
         raise Refused(f"how many parts it has depends on {size}")
     each = -(-size // c.integer(name)) if kind in ("chunk", "unsafe_chunk") else c.integer(name)
     return axis, tuple(min(each, size - at) for at in range(0, size, max(each, 1))) or (0,)
+
+
+_SPLITS = {"vsplit": 0, "hsplit": 1, "dsplit": 2}
+"""Along which axis they split; of a vector the first alone."""
+
+
+def _cut_at(c: Call, size: Extent) -> tuple[int, ...]:
+    """The parts of a split before and behind these places, or into so many parts, the first ones longer by one."""
+    if not isinstance(size, int):
+        raise Refused(f"how long its parts are depends on {size}")
+    if c.gives("sections"):
+        count = c.integer("sections")
+        return tuple(size // count + (at < size % count) for at in range(count))
+    ends = [min(max(at + size if at < 0 else at, 0), size) for at in c.integers("indices")]
+    return tuple(max(end - begin, 0) for begin, end in zip([0, *ends], [*ends, size], strict=True))
 
 
 def _split_back(c: Call, whole: str, part: str) -> str:
@@ -268,7 +288,8 @@ def _total(sizes: Sequence[Extent]) -> Extent:
 
 
 @_view("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", back=_split_back)
-@aten("unsafe_split.Tensor", "unsafe_chunk.default")
+@aten("unsafe_split.Tensor", "unsafe_chunk.default", "tensor_split.indices", "tensor_split.sections",
+      *(f"{name}split.{kind}" for name in "hvd" for kind in ("int", "array")))
 def _split(c: Call) -> Sequence[str]:
     axis, sizes = _sizes(c)
     return [c.tensor()] if len(sizes) == 1 else c.emit_all("split", c.tensor(), sizes=sizes, axis=axis)

@@ -136,8 +136,7 @@ def test_tables_of_labels_and_of_words() -> None:
     agrees([words], {"x": np.asarray([[2, 5, 5, 2, 2, 5, 1], [5, 5, 5, 2, 9, 2, 2]])}, ["y"])
 
 
-@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
-@pytest.mark.parametrize(("taps", "step"), [(2, 5), (1, 4)])
+@pytest.mark.parametrize(("mode", "taps", "step"), [("SAME_UPPER", 2, 5), ("SAME_LOWER", 1, 4)])
 def test_a_transposed_convolution_whose_taps_are_fewer_than_its_steps(mode: str, taps: int, step: int) -> None:
     node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], auto_pad=mode, strides=[step, step])
     y, = agrees([node], {"x": drawn(1, 2, 4, 5), "w": drawn(2, 3, taps, taps), "b": drawn(3)}, ["y"])
@@ -154,3 +153,18 @@ def test_neighbours_of_an_even_number_have_one_more_behind(size: int) -> None:
     graph = helper.make_graph([node], "net", shown[:1], shown[1:])
     m = tw.build(tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])))
     np.testing.assert_allclose(m(x), x / (1.2 + 0.3 / size * squares) ** 0.6, rtol=1e-5)
+
+
+def test_places_of_what_is_unpooled_are_those_of_the_shape_that_was_pooled_or_of_what_is_asked_for() -> None:
+    """The first as the specification's own example has it; places outside of that shape can only be of the other."""
+    nodes = [helper.make_node("Constant", [], ["size"], value_ints=[1, 2, 5, 6]),
+             helper.make_node("MaxUnpool", ["x", "places", "size"], ["y"], kernel_shape=[2, 2], strides=[2, 2])]
+    x, places = drawn(1, 2, 2, 2), np.asarray([[[[5, 7], [13, 15]], [[16, 18], [24, 31]]]])
+    agrees(nodes, {"x": x, "places": places}, ["y"])
+    outer = np.asarray([[[[7, 9], [19, 21]], [[30, 33], [43, 59]]]])
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape),
+                                             helper.make_tensor_value_info("places", TensorProto.INT64, outer.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    y, = tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])).run(x, outer)
+    np.testing.assert_array_equal(y.reshape(-1)[outer.reshape(-1)], x.reshape(-1))
+    assert np.count_nonzero(y) == x.size

@@ -95,6 +95,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
     (lambda x, w: (F.embedding_bag(x, w, mode="sum"), F.embedding_bag(x, w, mode="mean", padding_idx=2), F.embedding_bag(
         x.reshape(-1), w, torch.tensor([0, 0, 5]), per_sample_weights=w[:1].expand(8, 5)[:, 0].contiguous(), mode="sum")),
      [torch.tensor([[1, 2, 0, 2], [2, 2, 2, 2]]), normal(3, 5)]),
+    (lambda x: (*torch.tensor_split(x, 3), *torch.tensor_split(x, (2, -1), 1), *x.hsplit([4])), [normal(7, 5)]),
 ]
 
 
