@@ -65,6 +65,12 @@ class InspectedKernel(KernelLaunch):
         return main_loop(self.code.sass, self.name)
 
     @property
+    def copy_instructions(self) -> Mapping[str, int]:
+        """Likewise of the loop in which the copy engine is asked for boxes: UTMALDG for one block, UTMALDG.MULTICAST for all blocks
+        of a cluster. Where warps of their own ask, it is another than the main loop; empty where nobody asks."""
+        return copy_loop(self.code.sass, self.name)
+
+    @property
     def traffic(self) -> tuple[Traffic, ...]:
         """The loads and stores of the last call on the emulator by their places in the text; none before the first."""
         return tuple(self.counted())
@@ -100,6 +106,7 @@ INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 _ARITHMETIC = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "HFMA2", "HADD2", "HMUL2", "HMMA", "IMMA", "BMMA", "DMMA", "HGMMA",
                "IGMMA", "QGMMA", "UTCHMMA", "IDP", "IDP4A", "FMNMX", "MUFU")
+_BOXES = ("UTMALDG", "UTMALDG.MULTICAST")
 _WARPGROUP = ("HGMMA", "IGMMA", "QGMMA")
 """Of which one does the work of thousands."""
 _MEMORY = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "LD", "ST", "RED", "ATOM", "ATOMS", "ATOMG")
@@ -107,11 +114,28 @@ _MEMORY = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "LD", "ST
 
 def main_loop(sass: str, kernel: str) -> Mapping[str, int]:
     """The instructions of a kernel's main loop by class, from nvdisasm's text."""
-    body = _section(sass, kernel)
+    codes, loops = _loops(sass, kernel)
+    counts = _innermost(codes, loops, _ARITHMETIC) or _innermost(codes, loops) or [Counter(codes)]  # others wait, or copy
+    chosen = max(counts, key=lambda count: (
+        sum(count[name] for name in _WARPGROUP), sum(count[name] for name in _ARITHMETIC), count.total()))
+    return dict(chosen.most_common())
+
+
+def copy_loop(sass: str, kernel: str) -> Mapping[str, int]:
+    """Likewise of the shortest loop that asks for most boxes of the copy engine; empty where there is none. Within it a warp may go
+    round until what it asks for is the same for all lanes."""
+    codes, loops = _loops(sass, kernel)
+    counts = [count for count in (Counter(codes[at] for at in loop) for loop in loops) if any(count[name] for name in _BOXES)]
+    chosen = max(counts, key=lambda count: (sum(count[name] for name in _BOXES), -count.total()), default=Counter[str]())
+    return dict(chosen.most_common())
+
+
+def _loops(sass: str, kernel: str) -> tuple[list[str], list[range]]:
+    """The instructions of a kernel by class, and where its loops are among them."""
     labels: dict[str, int] = {}
     codes: list[tuple[str, str]] = []
     ends: set[int] = set()
-    for line in body:
+    for line in _section(sass, kernel):
         label, instruction = _LABEL.match(line), INSTRUCTION.match(line)
         if label is not None:
             labels[label[1]] = len(codes)
@@ -122,12 +146,13 @@ def main_loop(sass: str, kernel: str) -> Mapping[str, int]:
     loops = [range(labels[target[1]], at + 1) for at, (name, operands) in enumerate(codes)
              if name.startswith("BRA") and (target := _TARGET.search(operands)) and labels.get(target[1], at + 1) < at]
     loops = [loop for loop in loops if not ends & {*loop}] or loops  # what waits stands behind the end, and jumps back
-    loops = [loop for loop in loops if any(_class(codes[at][0]) in _ARITHMETIC for at in loop)] or loops  # others wait, or copy
-    innermost = [loop for loop in loops if not any(_is_within(other, loop) for other in loops)]
-    counts = [Counter(_class(codes[at][0]) for at in loop) for loop in innermost or [range(len(codes))]]
-    chosen = max(counts, key=lambda count: (
-        sum(count[name] for name in _WARPGROUP), sum(count[name] for name in _ARITHMETIC), count.total()))
-    return dict(chosen.most_common())
+    return [_class(name) for name, _ in codes], loops
+
+
+def _innermost(codes: Sequence[str], loops: Sequence[range], some: Sequence[str] = ()) -> list[Counter[str]]:
+    """What is in the innermost of the loops with some of these classes, or of all."""
+    having = [loop for loop in loops if not some or any(codes[at] in some for at in loop)]
+    return [Counter(codes[at] for at in loop) for loop in having if not any(_is_within(other, loop) for other in having)]
 
 
 def _is_within(loop: range, other: range) -> bool:
@@ -145,8 +170,10 @@ def _section(sass: str, kernel: str) -> list[str]:
 
 
 def _class(name: str) -> str:
-    """LDS.128, LDG.32 or LDG.8 of memory's instructions, the first word of others."""
+    """LDS.128, LDG.32 or LDG.8 of memory's instructions, the first word of others; of boxes, whether they are for all blocks."""
     first, *rest = name.split(".")
+    if first in _BOXES and "MULTICAST" in rest:
+        return _BOXES[1]
     if first not in _MEMORY:
         return first
     bits = next((part.lstrip("US") for part in rest if part.lstrip("US") in ("8", "16", "64", "128")), "32")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,3 +87,20 @@ def whole_numbers(program: Program, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return [rng.integers(-8, 9, [int(extent) for extent in each.shape]).astype(bfloat16 if each.dtype == "bfloat16" else each.dtype)
             for each in program.args[:-1]]
+
+
+def on_warpgroups(**said: Any) -> Program:
+    """As wgmma_matmul, of drawn numbers: float32 rounds their sums."""
+    return replace(wgmma_matmul(**said), tolerance=1e-3)
+
+
+HOPPER: dict[str, Callable[[], Program]] = {
+    "wgmma_by_threads": partial(on_warpgroups, m=131, n=72, k=200),
+    "wgmma_by_boxes": partial(on_warpgroups, m=131, n=72, k=200, bulk=True),
+    "wgmma_by_narrow_boxes": partial(on_warpgroups, m=65, n=24, k=72, layouts=("mk", "nk"), tile=(64, 24, 32), bulk=True),
+    "wgmma_by_roles": partial(on_warpgroups, m=264, n=136, k=264, groups=2, tile=(128, 64, 64), bulk=True, roles=True),
+    "wgmma_by_resident_blocks": partial(on_warpgroups, m=264, n=136, k=136, resident=4, bulk=True, roles=True),
+    "wgmma_by_pairs": partial(on_warpgroups, m=264, n=128, k=264, bulk=True, roles=True, cluster=2),
+    "wgmma_by_resident_pairs": partial(on_warpgroups, m=192, n=128, k=264, resident=2, bulk=True, roles=True, cluster=2),
+}
+"""What sm_90a has alone, by hand."""

@@ -36,12 +36,14 @@ from .gpu_works import COPY, WORK, Work
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
 from gpu_programs import PROGRAMS, Program
+from warpgroups import HOPPER
 
 OUT = Path("out/gpu.json")
 ROUNDS = 9
 SECONDS = 570.0
 """After which nothing more is begun."""
 SAMPLE = ("vector_add", "transpose", "matmul", "mma_matmul", "softmax", "row_sums_four_warps", "two_kernels")
+SAMPLE_90A = ("wgmma_by_boxes", "wgmma_by_roles", "wgmma_by_pairs")
 EMULATED = "cuda -emulate -arch=sm_80"
 
 
@@ -153,7 +155,7 @@ def inputs_of(tensors: Sequence[Any]) -> tuple[Program, list[np.ndarray]]:
 
 def check(name: str, target: str, peer: Peer) -> dict[str, Any]:
     """One program of the tests against numpy; "error" is "" where they agree."""
-    program = PROGRAMS[name]()
+    program = (HOPPER if name in HOPPER else PROGRAMS)[name]()
     inputs = program.inputs()
     output = peer.put(program.output())
     error = ""
@@ -310,6 +312,7 @@ def run(target: str, peer: Peer, dry: bool) -> dict[str, Any]:
     """The whole report. What there is no time for is listed as left out."""
     start = time.monotonic()
     names, works = (SAMPLE[:2], (WORK[0], COPY)) if dry else (tuple(PROGRAMS), WORK)
+    names += tuple(HOPPER) if "sm_90a" in target else ()
     checks = [check(name, target, peer) for name in names] + [check_work(work, target, peer) for work in works]
     report: dict[str, Any] = {"ran": True, "dry": dry, "target": target, "checks": checks, "rows": [], "left_out": []}
     report["sanitizer"] = sanitized(dry)
@@ -339,12 +342,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     """The exit status: 0 also where nothing could be run; 1 where something is wrong. What is slow is told, and is no failure."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.gpu")
     parser.add_argument("--dry", action="store_true", help="on the emulator, at small sizes")
+    parser.add_argument("--arch", default="sm_80", choices=[*GPUS], help="of a dry run")
     parser.add_argument("--sample", action="store_true", help="check a few kernels, and no more")
     options = parser.parse_args(arguments)
     console = Console()
     OUT.parent.mkdir(exist_ok=True)
     try:
-        target = EMULATED if options.dry else best_target()
+        target = EMULATED.replace("sm_80", options.arch) if options.dry else best_target()
     except CudaError as missing:
         why = "\n".join(line for line in str(missing).splitlines() if not line.startswith("  called at"))
         print(f"not run: {why}")
@@ -352,7 +356,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 0
     peer = Numpy() if options.dry else find_peer()
     if options.sample:
-        return int(any(check(name, target, peer)["error"] for name in SAMPLE))
+        sample = (*SAMPLE, *(SAMPLE_90A if "sm_90a" in target else ()))
+        return int(any(check(name, target, peer)["error"] for name in sample))
     report = run(target, peer, options.dry)
     show(console, report)
     OUT.write_text(json.dumps(report, indent=1))

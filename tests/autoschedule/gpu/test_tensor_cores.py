@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -146,6 +147,24 @@ def test_products_of_boxes_are_exact(
     left, right = (each.astype("float64").swapaxes(-1, -2) if turn else each.astype("float64")
                    for each, turn in zip((a, b), turned, strict=True))
     np.testing.assert_array_equal(found, left @ right)
+
+
+LATENCY = 600e-9
+"""Seconds until memory answers on an H100, at most."""
+
+
+@pytest.mark.parametrize(("dtype", "rows", "columns", "terms"), [
+    ("float16", 4096, 4096, 4096), ("bfloat16", 1000, 776, 1000), ("int8", 2047, 1023, 1024), ("float16", 8192, 8192, 8192)])
+def test_so_many_bytes_are_in_flight_that_memory_never_waits(dtype: str, rows: int, columns: int, terms: int) -> None:
+    """Of an H100: its rate times its latency (Little's law), by what the boxes of all blocks that run at once are ahead."""
+    output, gpu = product(rows, columns, terms, dtype, (False, True)), GPUS["sm_90a"]
+    picked: list[Candidate] = []
+    schedule([output], "cuda -arch=sm_90a", chooser=lambda _, ways: picked.append(ways[0]) or 0)
+    tile = picked[0].apply.args[2]
+    assert tile.boxes, picked[0].description
+    blocks = min(hopper._at_once(tile, gpu) * gpu.processors, math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns))
+    ahead = (tile.rows * (1 if tile.cluster == 1 else 0.5) + tile.columns) * 128 * (tile.stages - (not tile.roles))
+    assert blocks * ahead >= LATENCY * gpu.memory_rate * gpu.clock * 1e9, f"{picked[0].description}: {blocks * ahead:.0f} bytes"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])

@@ -243,8 +243,9 @@ def test_blocks_of_a_cluster_fetch_what_both_read_once() -> None:
     launch, code = kernel.kernels[0], kernel.source("sass")
     assert launch.cluster == (2, 1, 1) and launch.grid == (4, 4, 1) and launch.spilled_bytes == 0
     assert launch.instructions["HGMMA"] == 4 and not {"MEMBAR", "BAR"} & {*launch.instructions}
-    assert len(re.findall(r"UTMALDG\.2D\.MULTICAST", code)) == 1, "half of A's tile, for both"
-    assert len(re.findall(r"UTMALDG\.2D ", code)) == 2, "the two panels of its own columns"
+    asked = {name: count for name, count in launch.copy_instructions.items() if name.startswith("UTMALDG")}
+    assert asked == {"UTMALDG.MULTICAST": 1, "UTMALDG": 2}, "half of A's tile for both, two panels of columns of its own"
+    assert "UTMALDG.2D.MULTICAST" in code
     assert [each.box for each in launch.args[:2]] == [(64, 64), (64, 64)]
     assert "warp_specialize=True, cluster=2)" in program.schedule.as_python()
 
@@ -270,6 +271,7 @@ def test_warps_with_roles_pass_registers_on_and_meet_at_no_barrier_of_the_block(
     assert launch.block == (128, 3, 1) and launch.spilled_bytes == 0
     assert launch.instructions["HGMMA"] == 4 and launch.instructions["SYNCS"] == 2
     assert not {"UTMALDG", "BAR", "LDGSTS.128"} & {*launch.instructions}
+    assert launch.copy_instructions["UTMALDG"] == 3 and "HGMMA" not in launch.copy_instructions, "other warps ask"
     assert re.search(r"USETMAXREG\.DEALLOC\S* 0x28", code) and re.search(r"USETMAXREG\.TRY_ALLOC\S* \S+ 0xe8", code)
     assert "pipeline(3, by='tma', warp_specialize=True)" in program.schedule.as_python()
 

@@ -55,6 +55,12 @@ def test_a_dry_run_goes_all_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "matmul float32" in (tmp_path / "out/gpu.html").read_text()
 
 
+@pytest.mark.parametrize("name", drawn.part(gpu.HOPPER, 2))
+def test_what_an_h100_has_alone_is_checked_on_the_same_way(name: str) -> None:
+    assert {*gpu.SAMPLE_90A} <= {*gpu.HOPPER} and not {*gpu.HOPPER} & {*gpu.PROGRAMS}
+    assert gpu.check(name, gpu.EMULATED.replace("sm_80", "sm_90a"), gpu.Numpy()) == {"kernel": name, "error": ""}
+
+
 def test_a_wrong_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = gpu.Numpy()
     right = gpu.PROGRAMS["vector_add"]()
