@@ -19,14 +19,14 @@ from .errors import BadReducer, NotAReduceAxis
 __all__ = ["Reducer", "comm_reducer", "max", "min", "prod", "sum"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots: each has its own __doc__
 class Reducer:
     """A commutative, associative combiner with its identity; called on a value and axes it makes a reduction.
 
     combine: (x, y) -> the combination; for tuples both are tuples. identity: dtype, ... -> the neutral element.
     elementwise: whether it is also called as `reducer(a, b, ...)`, on values alone. counts: whether bools are taken as
     int32, as they are by + and *. fuses: whether a term that is declared as a product of float32 or float64 is fused into
-    what it is added to, on targets that fuse.
+    what it is added to, on targets that fuse. help: what `help` says of it.
     """
 
     combine: Callable[[Any, Any], Any]
@@ -35,6 +35,10 @@ class Reducer:
     elementwise: bool = False
     counts: bool = False
     fuses: bool = False
+    help: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.help or type(self).__doc__)
 
     def __call__(self, expr: Any, *args: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
         """The reduction of `expr` over `axis`: `reducer(expr, axis, where=None, init=None)`.
@@ -207,16 +211,20 @@ def _zero(dtype: str) -> Expr: return ops.const(0, dtype)
 def _one(dtype: str) -> Expr: return ops.const(1, dtype)
 
 
-sum = Reducer(lambda x, y: x + y, _zero, "sum", counts=True, fuses=True)
-"""te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap, and bools are counted in int32. Where the
-outermost operator of expr is a product of float32 or float64, the product is fused into the sum (one rounding) on targets that
-fuse; a product that comes in by inlining is not."""
+sum = Reducer(lambda x, y: x + y, _zero, "sum", counts=True, fuses=True, help="""The sum of `expr` over one or several axes.
 
-prod = Reducer(lambda x, y: x * y, _one, "prod", counts=True)
-"""te.prod(expr, axis, where=None, init=None), in the dtype of expr (int32 for bools): integers wrap."""
+    te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap, and bools are counted in int32. Where the
+    outermost operator of expr is a product of float32 or float64, the product is fused into the sum (one rounding) on targets that
+    fuse; a product that comes in by inlining is not. axis, where, init: as Reducer's. Raises NotAReduceAxis (TW0118).""")
 
-min = Reducer(minimum, _greatest, "min", elementwise=True)
-"""te.min(expr, axis, where=None, init=None), or te.min(a, b, ...) of values. Of NaNs it is NaN."""
+prod = Reducer(lambda x, y: x * y, _one, "prod", counts=True, help="""The product of `expr` over one or several axes.
 
-max = Reducer(maximum, _least, "max", elementwise=True)
-"""te.max(expr, axis, where=None, init=None), or te.max(a, b, ...) of values. Of NaNs it is NaN."""
+    te.prod(expr, axis, where=None, init=None), in the dtype of expr (int32 for bools): integers wrap.""")
+
+min = Reducer(minimum, _greatest, "min", elementwise=True, help="""The least of `expr` over one or several axes, or of values.
+
+    te.min(expr, axis, where=None, init=None), or te.min(a, b, ...) of values. Of NaNs it is NaN.""")
+
+max = Reducer(maximum, _least, "max", elementwise=True, help="""The greatest of `expr` over one or several axes, or of values.
+
+    te.max(expr, axis, where=None, init=None), or te.max(a, b, ...) of values. Of NaNs it is NaN.""")

@@ -7,10 +7,14 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import tilewright as tw
+from tilewright import te, topi
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
@@ -92,6 +96,12 @@ def test_the_site_is_made_without_a_warning(tmp_path: Path) -> None:
     remote = re.compile(r'(?:src|href)="https?://[^"]*"')
     links = remote.findall((tmp_path / "site" / "index.html").read_text())
     assert not [link for link in links if link.startswith("src") or ".css" in link], "a page from the disk asks no other machine"
+    listed = zlib.decompress((tmp_path / "site" / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode().splitlines()
+    told = {line.partition(" ")[0] for line in listed}
+    rooms = {"tilewright": tw, "tilewright.te": te, "tilewright.te.hybrid": te.hybrid, "tilewright.topi.nn": topi.nn}
+    public = [(room, name) for room, module in rooms.items() for name in getattr(module, "__all__", None) or dir(module)]
+    assert not [f"{room}.{name}" for room, name in public if not name.startswith("_") and f"{room}.{name}" not in told
+                and not isinstance(getattr(rooms[room], name), ModuleType)], "the reference has every public name"
 
 
 def test_the_programs_of_the_page_on_numbers_print_what_it_says() -> None:
