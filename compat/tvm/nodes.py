@@ -95,23 +95,27 @@ class Allocate(_Named, stmt.Allocate):
 
 
 class BufferStore(_Named, stmt.BufferStore):
-    """A store: buffer_var, producer."""
+    """A store: buffer_var, index (the only one), producer."""
 
     __slots__ = ()
 
     @property
     def buffer_var(self) -> Buffer: return self.buffer
+    @property
+    def index(self) -> Expr: return self.indices[0]
     @property
     def producer(self) -> Buffer: return self.buffer
 
 
 class BufferLoad(_Named, expr.BufferLoad):
-    """A load: buffer_var."""
+    """A load: buffer_var, index (the only one)."""
 
     __slots__ = ()
 
     @property
     def buffer_var(self) -> Buffer: return self.buffer
+    @property
+    def index(self) -> Expr: return self.indices[0]
 
 
 class Call(_Named, expr.Call):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from .....autoschedule.operations import fixed_extent
-from .....ir.expr import Add, Call, Div, Expr, IfThenElse, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
-from .....ir.visit import children
+from .....ir.expr import Add, Call, Div, Expr, IfThenElse, IntImm, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
+from .....ir.visit import children, post_order
 from .....schedule import Schedule
 from .....te.operation import producers_first
 
@@ -15,11 +15,19 @@ __all__ = ["compute_flop"]
 
 def compute_flop(sch: Schedule) -> float:
     """Additions, products, quotients, comparisons of values and calls of all operations as declared; what is computed for
-    indices and conditions does not count."""
+    indices, and a condition that reads no value, does not count. An operation's attribute "FLOP" says its own."""
     total = 0
     for op in producers_first(sch.outputs):
-        total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.values[:1]))
+        said = op.attrs.get("FLOP")
+        if said is None:
+            total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.values[:1]))
+        else:
+            total += int(said.value if isinstance(said, IntImm) else said)
     return float(total)
+
+
+def _compares_values(condition: Expr) -> bool:
+    return any(isinstance(part, ProducerLoad) for part in post_order(condition))
 
 
 def _count(value: Node) -> int:
@@ -33,6 +41,7 @@ def _count(value: Node) -> int:
             count += 1
             stack += node.sources
         elif isinstance(node, (Select, IfThenElse)):
+            count += _compares_values(node.condition)
             stack += [node.true_value, node.false_value]
         else:
             stack += [child for child in children(node) if isinstance(child, Expr)]
