@@ -17,11 +17,10 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..estimate import Estimate
-from ..operations import contiguous, elements, fixed_extent, loads_of
+from ..operations import axes_in, contiguous, elements, fixed_extent, loads_of
 from ..plan import Candidate
 from .elements import element_a_thread
 from .register_tiles import register_tiles
@@ -111,7 +110,7 @@ def _is_along_rows(op: Operation) -> bool:
 
 def _in_windows(op: Operation) -> bool:
     """Whether neighbouring results read near each other all the same."""
-    return bool(op.axis) and all(any(node is op.axis[-1] for node in post_order(load.indices[-1])) for load in loads_of(op))
+    return bool(op.axis) and all(op.axis[-1] in axes_in(load.indices[-1]) for load in loads_of(op) if load.indices)
 
 
 def _alone(op: Operation, gpu: Gpu, row: Row) -> Estimate:

@@ -86,3 +86,11 @@ def _triangle(scales: Any) -> Any:
         return te.sum(weight[b, j, i] * right[j, e], axis=j)
 
     return te.compute((5, 8, 12), element, name="triangle")
+
+
+@pytest.mark.parametrize("extents", [(5, 40), (3, 7)])
+def test_a_tensor_without_dimensions_is_read_like_any_other(extents: tuple[int, int]) -> None:
+    A, scale = te.placeholder(extents, name="A"), te.placeholder((), name="scale")
+    k = te.reduce_axis((0, extents[1]), name="k")
+    output = te.compute(extents[:1], lambda i: te.sum(te.exp(scale() * A[i, k]), axis=k), name="B")
+    assert gpu_choices.differs(output, np.random.default_rng(2), bits=False) == ""
