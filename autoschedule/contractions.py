@@ -18,7 +18,7 @@ from ..ir.analysis.linear import linear, terms
 from ..ir.cached import cached_property
 from ..ir.expr import Cast, Expr, IntImm, IterVar, ProducerLoad
 from ..ir.ops import const
-from ..te.factors import factors
+from ..te.factors import factors, guarded_load
 from ..te.operation import Operation
 from ..te.tensor import Tensor
 from ..te.tf32 import within_tf32
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ..schedule import Stage
     from .groups import Group
 
-__all__ = ["Contraction", "as_matrix", "contraction_of", "converted", "copied", "flat", "in_matrices", "matrix_axes", "upstream"]
+__all__ = ["Contraction", "as_matrix", "contraction_of", "converted", "copied", "flat", "in_matrices", "matrix_axes", "unguarded",
+           "upstream"]
 
 SECTOR = 32
 """Bytes of memory that a GPU moves at once."""
@@ -48,6 +49,8 @@ class Contraction:
     rows: tuple[IterVar, ...]
     columns: tuple[IterVar, ...]
     summed: tuple[IterVar, ...]
+    guarded: tuple[ProducerLoad, ...] = ()
+    """Of a and b those that are read under a guard."""
     mirrored: bool = False
     """Whether rows and columns are one axis each of which one side of the diagonal is computed, and stored on both."""
 
@@ -98,7 +101,8 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
     that one of them alone is read along and columns that the other is; None where it is not. read: what a factor is an element of,
     where it need not be one itself."""
     axes = {*op.axis, *op.reduce_axis}
-    loads = [load for load in map(read, factors(op) or ()) if isinstance(load, ProducerLoad)]
+    both = factors(op) or ()
+    loads = [load for load in map(read, both) if isinstance(load, ProducerLoad)]
     if len(loads) < 2 or not op.axis or not all(map(fixed_extent, axes)):
         return None
     a, b = loads if op.axis[-1] in axes_of(loads[1]) else loads[::-1]
@@ -114,7 +118,14 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
         return None
     beside = contiguous(b)
     outer = tuple(sorted((axis for axis in op.axis if axis not in rows and axis not in columns), key=lambda axis: axis in beside))
-    return Contraction(a, b, outer, rows, columns, op.reduce_axis)
+    guarded = tuple(load for load in loads if any(guarded_load(factor) is load for factor in both))
+    return Contraction(a, b, outer, rows, columns, op.reduce_axis, guarded)
+
+
+def unguarded(factor: Expr) -> Expr:
+    """What is read under a guard of the axes that it is read along."""
+    load = guarded_load(factor)
+    return load if load is not None and axes_in(factor) == {*axes_of(load)} else factor
 
 
 def converted(factor: Expr) -> Expr:

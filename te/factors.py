@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..ir.combine import is_sum
-from ..ir.expr import Expr, Mul
+from ..ir.expr import Expr, FloatImm, IfThenElse, IntImm, Mul, ProducerLoad
 from ..ir.ops import is_const
+from ..ir.visit import post_order
 from .operation import Operation
 
-__all__ = ["factors"]
+__all__ = ["factors", "guarded_load"]
 
 
 def factors(op: Operation) -> tuple[Expr, Expr] | None:
@@ -17,3 +18,13 @@ def factors(op: Operation) -> tuple[Expr, Expr] | None:
         return None
     value = reduction.sources[0]
     return (value.a, value.b) if is_sum(reduction) and isinstance(value, Mul) else None
+
+
+def guarded_load(value: Expr) -> ProducerLoad | None:
+    """What an element of a padded image reads, `te.if_then_else(0 < i, A[i - 1], 0.0)`: the load that happens where a condition of
+    axes holds, a constant being there otherwise; None of any other expression."""
+    if isinstance(value, IfThenElse) and isinstance(value.true_value, ProducerLoad) \
+            and isinstance(value.false_value, (FloatImm, IntImm)) \
+            and not any(isinstance(node, ProducerLoad) for node in post_order(value.condition)):
+        return value.true_value
+    return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
-from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, upstream
+from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, unguarded, upstream
 from ..estimate import Estimate, Lines, estimate, soonest
 from ..forms import form_of
 from ..loops import fused
@@ -54,7 +54,7 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
     returns False where it is none."""
     if group.parts:
         return False
-    whole = contraction_of(group.anchor)
+    whole = contraction_of(group.anchor, unguarded)
     if whole is None:
         return _contraction_of_factors(group, time) or _contraction_in_digits(group, time)
     ways = _ways(group, whole)
@@ -94,7 +94,7 @@ def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) ->
     sums = time()
     with group.s.attempt() as attempt:
         split = in_digits(group, digits)
-        whole = contraction_of(split.anchor)
+        whole = contraction_of(split.anchor, unguarded)
         ways = _ways(split, whole, digits) if whole is not None else []
         if not ways or sums is not None and _doubted(sums).seconds < _time_of(ways).seconds:
             group.s.undo(attempt)

@@ -32,6 +32,8 @@ from .sum_nest import stored_by
 
 __all__ = ["Elements", "contraction_nest", "copied_how", "lies_along", "read_in_place"]
 
+GUARD = 2
+"""Comparisons of lanes, and what joins them, for a vector of an image whose guard depends on them."""
 LONG = 16
 """Terms of the innermost loop of a sum from which on the loops around it cost little."""
 
@@ -45,7 +47,7 @@ def lies_along(found: Contraction) -> bool:
 
 def read_in_place(found: Contraction, way: Plan) -> bool:
     """Whether rows are read where they lie; those of a tensor that is read by columns too are not."""
-    return found.a.producer is not found.b.producer and (lies_along(found) or (
+    return found.a.producer is not found.b.producer and found.a not in found.guarded and (lies_along(found) or (
         not way.depth and found.summed[-1] in contiguous(found.a) and fixed_extent(found.summed[-1]) >= LONG))
 
 
@@ -205,6 +207,10 @@ def _copying(load: ProducerLoad, source: Access, panel: Access, side: Side, foun
     inner: dict[Var, int] = {**side.tile, **({column: width} if column is not None else {})}
     number = float(pieces(width, lanes, machine) if how == "beside" else width)
     count = {"load": number, "store": number}
+    if load in found.guarded:
+        count["select"] = GUARD * number
+        if not machine.masks:
+            count["masked"] = count.pop("load")
     if how == "turned":
         axis, extent = loops[-1]
         loops[-1], inner[axis] = (axis, ceil(extent / lanes)), lanes

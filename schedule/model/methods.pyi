@@ -431,7 +431,7 @@ class SchedulePrimitives:
 
         reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
         holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
-        first. Lazy reads are not copied so.
+        first. A guarded read (`te.if_then_else(0 < i, A[i - 1], 0.0)`) is copied with its guard; other lazy reads are not.
 
         Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
         """

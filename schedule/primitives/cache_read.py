@@ -11,6 +11,7 @@ from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Va
 from ...ir.ops import is_const
 from ...ir.structural import structural_key
 from ...ir.visit import post_order, rewrite, substitute
+from ...te.factors import guarded_load
 from ...te.operation import ComputeOp, Operation
 from ...te.shape import axes_over
 from ...te.tensor import Tensor
@@ -69,7 +70,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
 
     reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
     holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
-    first. Lazy reads are not copied so.
+    first. A guarded read (`te.if_then_else(0 < i, A[i - 1], 0.0)`) is copied with its guard; other lazy reads are not.
 
     Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
     """
@@ -84,12 +85,12 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
     source = schedule[tensor]
     current = source.op.output(tensor.value_index)
     stages = _reader_stages(schedule, current, readers)
-    load = _first_load(stages, current) if reindex else None
+    read = _first_read(stages, current) if reindex else None
     with schedule.compound("cache_read", tensor=tensor, scope=scope, readers=tuple(stages), reindex=reindex):
-        cache, at = (_copy_of(current, scope), ()) if load is None else _copy_of_reads(stages[0], load, scope)
+        cache, at = (_copy_of(current, scope), ()) if read is None else _copy_of_reads(stages[0], current, read, scope)
         schedule.insert_stage(schedule.place_of(source) + 1, cache.op, source).scope = scope
         schedule.rewrite({
-            stage: stage.op.replace_inputs({current: cache}) if load is None else _reading(stage.op, load, cache, at)
+            stage: stage.op.replace_inputs({current: cache}) if read is None else _reading(stage.op, read, cache, at)
             for stage in stages})
     return cache
 
@@ -100,23 +101,22 @@ def _copy_of(tensor: Tensor, scope: str) -> Tensor:
     return ComputeOp(name=name, source=user_source(), axis=axis, body=(ProducerLoad(tensor, axis),)).output(0)
 
 
-def _copy_of_reads(stage: Stage, load: ProducerLoad, scope: str) -> tuple[Tensor, tuple[IterVar, ...]]:
-    """A tensor of what a stage reads at each of its axes, and those of them that it depends on."""
-    assert isinstance(load.producer, Tensor)
-    used = set(post_order(load))
+def _copy_of_reads(stage: Stage, tensor: Tensor, read: Expr, scope: str) -> tuple[Tensor, tuple[IterVar, ...]]:
+    """A tensor of what a stage reads of another at each of its axes, and those of them that it depends on."""
+    used = set(post_order(read))
     at = tuple(axis for axis in (*stage.op.axis, *stage.op.reduce_axis) if axis in used)
     fresh: dict[Var, Expr] = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in at if axis.dom is not None}
     axis = tuple(each for each in fresh.values() if isinstance(each, IterVar))
-    name = f"{load.producer.name}.{scope or 'global'}"
-    return ComputeOp(name=name, source=user_source(), axis=axis, body=(substitute(load, fresh),)).output(0), at
+    name = f"{tensor.name}.{scope or 'global'}"
+    return ComputeOp(name=name, source=user_source(), axis=axis, body=(substitute(read, fresh),)).output(0), at
 
 
-def _reading(op: Operation, load: ProducerLoad, cache: Tensor, at: tuple[IterVar, ...]) -> Operation:
-    """The operation that reads the copy at its axes, where it read at the place of this load."""
-    place = structural_key(load)
+def _reading(op: Operation, read: Expr, cache: Tensor, at: tuple[IterVar, ...]) -> Operation:
+    """The operation that reads the copy at its axes, where it read at the place of this load, or of its guard."""
+    place, kind = structural_key(read), type(read)
 
     def rule(node: Node) -> Node | None:
-        return ProducerLoad(cache, at) if isinstance(node, ProducerLoad) and structural_key(node) == place else None
+        return ProducerLoad(cache, at) if isinstance(node, kind) and structural_key(node) == place else None
 
     def moved(value: Expr) -> Expr:
         return rewrite(value, rule)
@@ -124,14 +124,16 @@ def _reading(op: Operation, load: ProducerLoad, cache: Tensor, at: tuple[IterVar
     return op.rewritten(moved)
 
 
-def _first_load(stages: list[Stage], tensor: Tensor) -> ProducerLoad:
-    """The first read of a tensor by one stage. Raises BadCacheRead where others read it, or where its loops do not say which
-    elements are read."""
+def _first_read(stages: list[Stage], tensor: Tensor) -> Expr:
+    """The first read of a tensor by one stage, with its guard. Raises BadCacheRead where others read it, or where its loops do not
+    say which elements are read."""
     op = stages[0].op
     nodes = [node for value in op.values for node in post_order(value)]
     loads = [node for node in nodes if isinstance(node, ProducerLoad) and node.producer is tensor]
+    lazy = [node for node in nodes if isinstance(node, IfThenElse) and any(inner in loads[:1] for inner in post_order(node))]
+    read: Expr | None = lazy[0] if lazy else loads[0] if loads else None
     axes = {*op.axis, *op.reduce_axis}
-    used = {node for load in loads[:1] for node in post_order(load) if isinstance(node, IterVar)}
+    used = {node for node in post_order(read) if isinstance(node, IterVar)} if read is not None else set[IterVar]()
     reason = ""
     if len(stages) > 1:
         reason = f"{len(stages)} stages read it"
@@ -140,14 +142,15 @@ def _first_load(stages: list[Stage], tensor: Tensor) -> ProducerLoad:
     elif any(not axes.issuperset(used) or axis.dom is None or not is_const(axis.dom.begin, 0)
              or any(isinstance(node, IterVar) for node in post_order(axis.dom.extent)) for axis in used):
         reason = "it is read along axes that begin elsewhere than at 0, or whose extents depend on others"
-    elif any(isinstance(node, IfThenElse) or isinstance(node, Reduce) and not is_const(node.condition, 1) for node in nodes):
+    elif not all(guarded_load(node) is loads[0] for node in lazy) or any(
+            isinstance(node, Reduce) and not is_const(node.condition, 1) for node in nodes):
         reason = f"{stages[0].name} reads it only where a condition holds"
     elif any(isinstance(node, ProducerLoad) for index in loads[0].indices for node in post_order(index)):
         reason = "its indices are read from memory"
-    if reason:
+    if reason or read is None:
         raise BadCacheRead(f"cannot cache reads of {tensor.name} by the axes of {stages[0].name}", reason=reason,
                            declared=tensor.source, called=user_source(), fix="leave out reindex=True")
-    return loads[0]
+    return read
 
 
 def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import TilewrightError, user_source
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
+from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import all_of, const, if_then_else, likely
 from ...ir.visit import free_vars, rewrite
 from ...te.operation import ComputeOp, Operation
@@ -162,7 +162,9 @@ def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple
             analyzer.bind(axis, axis.dom)
 
     def read(node: Node) -> Node | None:  # (o.outer * 4 + o.inner) // 4 is o.outer
-        return replace(node, indices=tuple(map(analyzer.simplify, node.indices))) if isinstance(node, ProducerLoad) else None
+        if isinstance(node, ProducerLoad):
+            return replace(node, indices=tuple(map(analyzer.simplify, node.indices)))
+        return replace(node, condition=analyzer.simplify(node.condition)) if isinstance(node, IfThenElse) else None
 
     def rule(value: Expr) -> Expr:
         there = rewrite(substitute_axes(value, op.axis, inverse.values), read)

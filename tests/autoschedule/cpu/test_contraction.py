@@ -165,6 +165,28 @@ def test_sums_keep_their_order_where_bits_are_to_stay() -> None:
     assert s.is_exact and s.plan[0].rule == "contraction", "as many columns as fit, and every sum from the first term on"
 
 
+@pytest.mark.parametrize("target", ["llvm", HASWELL], ids=["here", "avx2"])
+@pytest.mark.parametrize(("groups", "filters", "channels", "high", "wide"), [(1, 70, 17, 9, 33), (2, 64, 17, 9, 33)])
+def test_what_is_read_under_a_guard_is_copied_with_it(
+    groups: int, filters: int, channels: int, high: int, wide: int, target: str,
+) -> None:
+    """A convolution whose padding stands in the sum: it was asked about at each term, or was no product of matrices."""
+    x = te.placeholder((1, groups * channels, high, wide), name="x")
+    w = te.placeholder((groups * filters, channels, 3, 3), name="w")
+    c, p, q = (te.reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (3, "p"), (3, "q")))
+    image = te.padded(x, 0.5)
+    conv = te.compute((1, groups * filters, high, wide), lambda n, f, y, z: te.sum(
+        image[n, (f // filters * channels if groups > 1 else 0) + c, y + p - 1, z + q - 1] * w[f, c, p, q], [c, p, q]), name="conv")
+    chosen = schedule([conv], target)
+    assert chosen.plan[0].rule == "contraction" and chosen.plan[0].description.startswith("rows f")
+    rng, got = np.random.default_rng(0), list[np.ndarray]()
+    arrays = [rng.standard_normal([int(str(extent)) for extent in each.shape]).astype("float32") for each in (x, w)]
+    for s in (chosen, te.create_schedule(conv.op)):
+        got.append(np.full([int(str(extent)) for extent in conv.shape], np.nan, "float32"))
+        tw.build(s, [x, w, conv], target=target)(*arrays, got[-1])
+    np.testing.assert_array_equal(*got)
+
+
 def test_a_long_sum_is_taken_in_blocks() -> None:
     given, c = contraction("abc-dab-cde", {"a": 7, "b": 9, "c": 17, "d": 3, "e": 1})
     assert contraction_of(c.op) is None, "e is summed, and A is not read along it"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+import tilewright as tw
 from te_evaluate import evaluate
 from tilewright import te
 from tilewright.schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, errors
@@ -357,11 +359,27 @@ def test_of_several_places_a_reindexed_copy_has_what_is_read_at_the_first() -> N
 
 def test_reads_that_the_axes_do_not_tell_are_not_copied_by_them() -> None:
     A = te.placeholder((N + 2,), name="A")
-    C = te.compute((N,), lambda i: te.if_then_else(i > 0, A[te.max(i - 1, 0)], 0.0), name="C")
+    C = te.compute((N,), lambda i: te.if_then_else(i > 0, A[te.max(i - 1, 0)] + 1.0, 0.0), name="C")
     s = te.create_schedule(C)
     with pytest.raises(errors.BadCacheRead, match="C reads it only where a condition holds"):
         s.cache_read(A, "local", [C], reindex=True)
     assert not s.records, "the schedule is as it was"
+
+
+def test_a_guarded_read_is_copied_with_its_guard() -> None:
+    A, w = te.placeholder((N,), name="A"), te.placeholder((3,), name="w")
+    k = te.reduce_axis((0, 3), "k")
+    C = te.compute((N,), lambda i: te.sum(te.if_then_else(te.all(i + k > 0, i + k <= N), A[i + k - 1], 7.0) * w[k], k), name="C")
+    s = te.create_schedule(C)
+    s.cache_read(A, "global", [C], reindex=True)
+    text = str(s)
+    assert re.search(r"A.global\[\S+, \S+\] = if_then_else\(", text) and text.count("if_then_else") == 1, "the sum reads the copy"
+    a, b = np.random.default_rng(0).standard_normal(N, "float32"), np.float32([0.5, -2.0, 3.0])
+    c = np.empty(N, "float32")
+    tw.build(s, [A, w, C])(a, b, c)
+    around = np.concatenate([[7.0], a, [7.0]])
+    np.testing.assert_allclose(c, [around[i:i + 3] @ b for i in range(N)], rtol=1e-5)
+    assert s.replay(s.records, [C]).records == s.records
 
 
 def test_what_a_script_reads_is_not_copied_by_its_axes() -> None:
