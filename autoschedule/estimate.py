@@ -35,13 +35,15 @@ from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
 from ..ir.cached import cached_property
 from ..ir.expr import Var
 
-__all__ = ["ASSUMED", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest"]
+__all__ = ["ASSUMED", "BEGUN", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest"]
 
 Parts: TypeAlias = tuple[tuple[str, float], ...]
 """Seconds, each by what they are spent on."""
 
 PAGE = 4096
 """Bytes of which the processor remembers where they are."""
+STREAMS, BEGUN = 32, 40
+"""Pages of memory in which the processor reads ahead at once, and cycles until the first lines of another one come."""
 ROOM = 0.75
 """The part of a cache that a program's own data can have."""
 LOOP, LEAVE = 2, 4
@@ -162,6 +164,8 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
             transfers = _transfers(part, machine, sizes, run.held, threads)
             if run.pages > known:
                 transfers["pages"] = _pages_crossing(part, known, sizes) / PAGE * machine.page_miss
+            if run.held > machine.levels[-2].size:  # lines come from memory, and are read ahead in few pages
+                transfers["runs of memory"] = _pages_crossing(part, STREAMS * PAGE, sizes) / PAGE * BEGUN
             for name, cycles in _bound_by(core, transfers).items():
                 total[name] = total.get(name, 0.0) + cycles * share
             if threads > 1:

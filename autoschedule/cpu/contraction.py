@@ -26,11 +26,11 @@ from ..forms import form_of
 from ..loops import fused
 from ..operations import fixed_extent, is_known, loads_of, size_of, source
 from ..plan import Candidate
-from .contraction_nest import Elements, contraction_nest, copied_how, lies_along, read_in_place
+from .contraction_nest import Elements, Run, contraction_nest, copied_how, lies_along, read_in_place
 from .digits import digits_of, in_digits
 from .factors import of_factors, sides_of
 from .gemm_nest import result_of, sum_up, tasks
-from .gemm_plan import Plan, Product, plans
+from .gemm_plan import Plan, Product, plans, together
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
@@ -138,8 +138,9 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
             if way.packed and (each, way.tile) in others:
                 others[each, way.tile].append(way)
             elif way.packed:
+                wide = together(way, product, machine) if way is ways[0] and Run.of(each, anchor) is not None else None
                 others[each, way.tile] = []
-                tiles.append(timed(each, way))
+                tiles += [timed(each, plan) for plan in (way, wide) if plan is not None]
     tiles = _soonest_first(tiles)
     changed = [timed(each, way) for _, each, tile in tiles[:MOST_CHANGED] for way in others[each, tile.tile]]
     return [Candidate(_description(each, way), partial(_apply, group, each, way, digits), time)

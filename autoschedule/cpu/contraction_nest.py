@@ -30,7 +30,7 @@ from ..operations import axes_in, axes_of, contiguous, fixed_extent, size_of
 from .gemm_plan import Plan
 from .sum_nest import stored_by
 
-__all__ = ["Elements", "contraction_nest", "copied_how", "lies_along", "read_in_place"]
+__all__ = ["Elements", "Run", "contraction_nest", "copied_how", "lies_along", "read_in_place"]
 
 GUARD = 2
 """Comparisons of lanes, and what joins them, for a vector of an image whose guard depends on them."""
@@ -73,25 +73,48 @@ class Side:
     """Rows or columns in tiles: the loops over tiles, the outermost first, each axis with its iterations; about how many
     values of each axis one tile has, and how many in all."""
 
-    loops: tuple[tuple[IterVar, int], ...]
-    tile: Mapping[IterVar, int]
+    loops: tuple[tuple[Var, int], ...]
+    tile: Mapping[Var, int]
     size: int
 
     @staticmethod
-    def of(axes: Sequence[IterVar], size: int) -> Side:
-        """That of several axes, which are one for the tiles."""
-        tiles, left = ceil(size_of(axes) / size), size
-        loops: list[tuple[IterVar, int]] = []
-        tile: dict[IterVar, int] = {}
-        for axis in reversed(axes):
-            extent = fixed_extent(axis)
+    def of(axes: Sequence[tuple[Var, int]], size: int) -> Side:
+        """That of several axes with their extents, which are one for the tiles."""
+        tiles, left = ceil(prod(extent for _, extent in axes) / size), size
+        loops: list[tuple[Var, int]] = []
+        tile: dict[Var, int] = {}
+        for axis, extent in reversed(axes):
             trips = max(round(extent / left), 1)
             tile[axis] = ceil(extent / trips)  # so that all tiles have all of it
             if left < extent:
                 loops.insert(0, (axis, trips))
             left = ceil(left / extent)
-        (first, _), *others = loops or [(axes[0], 1)]
+        (first, _), *others = loops or [(axes[0][0], 1)]
         return Side(((first, ceil(tiles / prod(trips for _, trips in others))), *others), tile, size)
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Columns that lie behind each other as one axis, in B and in the result, so that runs of them are longer than the last of
+    their axes: `column` of them, and what is touched there."""
+
+    column: Var
+    b: Access
+    stored: Access
+
+    @staticmethod
+    def of(found: Contraction, op: Operation) -> Run | None:
+        """That of a contraction; None where its columns lie apart."""
+        load, columns, size = found.b, found.columns, size_of(found.columns)
+        count, source = len(columns), _source(load)
+        behind = all(index is axis for index, axis in zip(load.indices[-count:], columns, strict=False))
+        inside = tuple(map(fixed_extent, columns[1:]))
+        if found.mirrored or not behind or len(load.indices) < count or source.shape[len(source.shape) - count + 1:] != inside:
+            return None
+        column = Var("columns")
+        b = Access(source.array, (*load.indices[:-count], column), (*source.shape[:-count], size))
+        extents = tuple(map(fixed_extent, op.axis[:-count]))
+        return Run(column, b, Access(op.output(0), (*op.axis[:-count], column), (*extents, size), stored=True))
+
 
 @dataclass(frozen=True, eq=False)
 class Elements:
@@ -105,6 +128,7 @@ class Elements:
     column: Var
     panel: Access
     stored: tuple[Access, ...]
+    run: Run | None = None
 
     @staticmethod
     def of(found: Contraction, op: Operation) -> Elements:
@@ -116,17 +140,24 @@ class Elements:
         stored = tuple(stored_by(op.output(0), [at.get(axis, axis) for axis in op.axis]) for at in places)
         column, summed = Var("column"), flat([(axis, fixed_extent(axis)) for axis in found.summed])
         panel = Access(found.b.producer, (column, summed), (size_of(found.columns), size_of(found.summed)))
-        return Elements(_source(found.a), _source(found.b), *panels, column, panel, stored)
+        return Elements(_source(found.a), _source(found.b), *panels, column, panel, stored, Run.of(found, op))
 
 
 def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine: Machine, known: bool) -> Nest:
     """The nest of a contraction under a plan, with its copies. known: columns are copied when the kernel is built."""
     lanes, in_place = machine.lanes(found.b.dtype.bits), read_in_place(found, way)
-    rows, columns = Side.of(found.rows, way.tile.rows), Side.of(found.columns, way.tile.columns)
+    run = elements.run if way.together else None
+    own = [(axis, fixed_extent(axis)) for axis in found.columns] if run is None else [(run.column, size_of(found.columns))]
+    rows = Side.of([(axis, fixed_extent(axis)) for axis in found.rows], way.tile.rows)
+    columns = Side.of(own, way.tile.columns)
     parts = [ceil(ceil(size_of(found.rows) / way.tile.rows) / max(way.row_tiles, 1)),
              ceil(ceil(size_of(found.columns) / way.tile.columns) / max(way.panels, 1))]
     inner: tuple[tuple[Var, int], ...] = (*rows.tile.items(), *columns.tile.items(), (elements.column, way.tile.columns))
-    panel = elements.columns if known else elements.panel
+    panel, source, stored = elements.columns if known else elements.panel, elements.b, elements.stored
+    if run is not None:  # whose memory the next panels of columns take again
+        term = flat([(axis, fixed_extent(axis)) for axis in found.summed])
+        held = Access(panel.array, (run.column, term), (way.tile.columns * way.panels, size_of(found.summed)))
+        panel, source, stored = held, run.b, (run.stored,)
     accesses = elements.a if in_place else elements.rows, panel
     last, depth = found.summed[-1], size_of(found.summed)
     share = min((1 + (way.tile.rows + way.tile.columns) / size_of(found.rows)) / 2, 1) if found.mirrored else 1
@@ -145,20 +176,25 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
         body = Body(count, accesses, inner, ("fma", 1), spilled)
         across = way.tile.rows * wide * found.mirrored  # results that are stored across lanes
         stores = way.tile.rows * pieces(wide, lanes, machine) + across
-        end: tuple[Nest | Body, ...] = (Body({"store": stores, "shuffle": across}, elements.stored, inner),)
+        end: tuple[Nest | Body, ...] = (Body({"store": stores, "shuffle": across}, stored, inner),)
         if way.depth:  # sums are added to a panel of results
             end = (_nested((Body({"load": fma, "store": fma}, (), inner),), summed[:1]), *end)
-        (row, number_of_rows), *others = _in_parts(rows.loops, parts[0])
-        tiles = _nested((_nested((body,), summed), *end), ((row, ceil(number_of_rows * share)), *others))
-        copying = () if known else (_copying(found.b, elements.b, panel, columns, found, found.columns, machine, elements.column),)
+        (row, number_of_rows), *other_rows = _in_parts(rows.loops, parts[0])
+        tiles = _nested((_nested((body,), summed), *end), ((row, ceil(number_of_rows * share)), *other_rows))
+        copying = () if known else (_copying(found.b, source, panel, columns, found, found.columns, machine, elements.column),)
         (axis, trips), *others = _in_parts(columns.loops, parts[1])
-        return _nested((*copying, tiles), ((axis, min(trips, number)), *others))
+        over_panels = (axis, min(trips, number)), *others
+        if way.together:
+            inside = _nested((_nested((body,), summed), *end), over_panels)
+            tiles = _nested((inside,), ((row, ceil(number_of_rows * share)), *other_rows))
+            return Nest(None, 1, (*(_nested((copy,), over_panels) for copy in copying), tiles))
+        return _nested((*copying, tiles), over_panels)
 
     whole, rest = divmod(size_of(found.columns), way.tile.columns)
     nests: tuple[Nest | Body, ...] = (panels(whole + 1, way.tile.columns),)
     if rest and parts[1] == 1 and len(columns.loops) == 1:  # the last panel is narrower
         nests = (*((panels(whole, way.tile.columns),) if whole else ()), panels(1, rest))
-    tasks = [*((axis, fixed_extent(axis)) for axis in found.outer), (found.rows[0], parts[0]), (found.columns[0], parts[1])]
+    tasks = [*((axis, fixed_extent(axis)) for axis in found.outer), (found.rows[0], parts[0]), (own[0][0], parts[1])]
     for axis, trips in reversed(tasks):
         if trips > 1:
             nests = (Nest(axis, trips, nests, way.parallel),)
@@ -170,7 +206,7 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
     return Nest(None, 1, nests)
 
 
-def _in_parts(loops: Sequence[tuple[IterVar, int]], parts: int) -> tuple[tuple[IterVar, int], ...]:
+def _in_parts(loops: Sequence[tuple[Var, int]], parts: int) -> tuple[tuple[Var, int], ...]:
     """The loops over the tiles of one of so many parts."""
     (axis, trips), *others = loops
     return (axis, ceil(trips / parts)), *others

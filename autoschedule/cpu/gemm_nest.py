@@ -27,31 +27,31 @@ def result_of(group: Group, chosen: Plan) -> Stage:
 
 
 def tasks(stage: Stage, axes: Sequence[IterVar], chosen: Plan) -> tuple[IterVar, IterVar]:
-    """The loops of what is stored, over these axes, the last two of which are rows and columns; returns those of panels and of
-    tiles of rows."""
+    """The loops of what is stored, over these axes, the last two of which are rows and columns; returns the loop where
+    panels are made and that of a tile."""
     *outer, i, j = axes
     rows, i = stage.split(i, factor=chosen.tile.rows)
     panels, j = stage.split(j, factor=chosen.tile.columns)
     if not chosen.row_tiles:  # sizes that the call decides: loops of sums, whose last tiles can be told from the others
         stage.reorder(*outer, panels, rows, i, j)
         stage.parallel(stage.fuse(*outer) if outer else panels)
-        return _written_out(stage, chosen, panels, rows, i, j)
+        _written_out(stage, chosen, i, j)
+        return panels, rows
     some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
     some_panels, panels = stage.split(panels, factor=chosen.panels)
-    stage.reorder(*outer, some_rows, some_panels, panels, rows, i, j)
+    inside = (rows, panels) if chosen.together else (panels, rows)
+    stage.reorder(*outer, some_rows, some_panels, *inside, i, j)
     task = stage.fuse(*outer, some_rows, some_panels)
     if chosen.parallel:
         stage.parallel(task)
-    return _written_out(stage, chosen, panels, rows, i, j)
+    _written_out(stage, chosen, i, j)
+    return (task, panels) if chosen.together else (panels, rows)
 
 
-def _written_out(
-    stage: Stage, chosen: Plan, panels: IterVar, rows: IterVar, i: IterVar, j: IterVar,
-) -> tuple[IterVar, IterVar]:
+def _written_out(stage: Stage, chosen: Plan, i: IterVar, j: IterVar) -> None:
     if not chosen.depth:
         stage.unroll(i)
     stage.vectorize(j)
-    return panels, rows
 
 
 def sum_up(

@@ -14,7 +14,7 @@ from math import ceil, gcd
 
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
 
-__all__ = ["ASSUMED", "TASKS", "Plan", "Product", "grid", "plan", "plans"]
+__all__ = ["ASSUMED", "TASKS", "Plan", "Product", "grid", "plan", "plans", "together"]
 
 DIRECT_ROWS, CROWDED_ROWS = 256, 48
 """Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows
@@ -57,7 +57,9 @@ class Product:
 class Plan:
     """tile: rows and columns of C in registers. depth: how much of the sum is taken before the next rows, 0 for all of it,
     so that the tile is finished in registers. packed: whether a panel of B is copied first. row_tiles, panels: what a task
-    has of them, 0 where a task is a panel because the call decides on their number. parallel: whether tasks go to threads."""
+    has of them, 0 where a task is a panel because the call decides on their number. parallel: whether tasks go to threads.
+    together: whether all panels of a task are copied first, and tiles of rows go over all of them: rows of B and of the result
+    come and go in runs that are as long as the task is wide."""
 
     tile: RegisterTile
     depth: int
@@ -65,16 +67,29 @@ class Plan:
     row_tiles: int
     panels: int
     parallel: bool
+    together: bool = False
 
     def __str__(self) -> str:
         tile = f"tile {self.tile.rows} x {self.tile.columns}{f' x {self.depth}' if self.depth else ''}"
         task = f", {self.row_tiles} x {self.panels} a task" if self.row_tiles else ""
-        return f"{tile}{', packed' if self.packed else ''}{task}{'' if self.parallel else ', one thread'}"
+        packed = ", packed together" if self.together else ", packed" if self.packed else ""
+        return f"{tile}{packed}{task}{'' if self.parallel else ', one thread'}"
 
 
 def plan(product: Product, machine: Machine) -> Plan:
     """The cheapest way that these costs know."""
     return plans(product, machine)[0]
+
+
+def together(usual: Plan, product: Product, machine: Machine) -> Plan | None:
+    """The same with as many panels together as an eighth of the second cache holds, where results are as well; None where that is
+    one, or they are no copies."""
+    columns = ceil(product.n / usual.tile.columns)
+    fits = machine.l2 // 8 // (usual.tile.columns * product.k * product.bits // 8)
+    wide = min(fits, ceil(columns / (TASKS * machine.cores)) if usual.parallel else columns)
+    if not usual.packed or wide < 2:
+        return None
+    return replace(usual, depth=0, row_tiles=ceil(product.m / usual.tile.rows), panels=wide, together=True)
 
 
 @lru_cache(maxsize=256)  # a network has many layers of one size

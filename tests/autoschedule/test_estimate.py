@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.autoschedule.estimate import LEAVE, Body, Estimate, Nest, estimate
+from tilewright.autoschedule.estimate import BEGUN, LEAVE, Body, Estimate, Nest, estimate
 from tilewright.autoschedule.instructions import instructions_of
 from tilewright.autoschedule.lowered import estimate_of
 from tilewright.codegen.machine import MACHINES, Instruction, Machine, machine_of
@@ -178,6 +178,21 @@ def test_pages_that_the_core_does_not_know_are_looked_up_each_time() -> None:
 
     assert pages(1024) == pytest.approx(10 * 200 * PLAIN.page_miss), "each row is on a page of its own, of more than are known"
     assert not pages(128), "eight rows share a page"
+
+
+@pytest.mark.parametrize(("rows", "visits"), [(200, 64 * 200), (20, 20 * 4)])
+def test_memory_is_read_ahead_in_few_pages_at_once(rows: int, visits: int) -> None:
+    i, j = Var("i"), Var("j")
+    a = te.placeholder((rows, 64 * 64 * 200 // rows), name="a")
+    column = Nest(i, rows, (Body({"load": 4}, (access(a, i, j),), ((j, 64),)),))
+    machine = replace(PLAIN, l2=64 << 10)
+
+    def begun(nest: Nest) -> float:
+        return nanoseconds(estimate(nest, machine)).get("runs of memory", 0.0)
+
+    assert begun(Nest(j, 64, (column,))) == pytest.approx(visits * BEGUN), "as many rows as that are followed, or none"
+    kept = replace(machine, l2=64 << 20)
+    assert "runs of memory" not in nanoseconds(estimate(Nest(j, 64, (column,)), kept)), "a cache has all of it"
 
 
 def test_parts_of_vectors_are_read_in_pieces_unless_there_are_masks() -> None:

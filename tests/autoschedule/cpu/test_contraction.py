@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.autoschedule import schedule
+from tilewright.autoschedule import schedule, scheduler
 from tilewright.autoschedule.contractions import contraction_of
+from tilewright.autoschedule.plan import Candidate
 
 HASWELL = "llvm -mcpu=haswell"
 
@@ -54,6 +56,29 @@ def compare(inputs: list[te.Tensor], output: te.Tensor, note: str = "") -> None:
         np.testing.assert_array_equal(*results, err_msg=note)
     else:
         np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-4, err_msg=note)
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=skylake-avx512", HASWELL])
+@pytest.mark.parametrize(("text", "extents"), [
+    ("abcd-ea-ebcd", (13, 7, 19, 67, 17)), ("abc-da-dbc", (25, 31, 301, 33)), ("abc-adb-dac", (3, 31, 9001, 9)),
+    ("abcd-aeb-ecd", (3, 17, 143, 67, 1)),
+])
+def test_panels_that_are_copied_together_change_no_bit(text: str, extents: tuple[int, ...], target: str) -> None:
+    inputs, output = contraction(text, dict(zip(sorted({*text} - {"-"}), extents, strict=True)))
+
+    def wide(name: str, ways: Sequence[Candidate]) -> int:
+        return next((at for at, way in enumerate(ways) if "packed together" in way.description), 0)
+
+    chosen = scheduler.schedule([output], target, chooser=wide)
+    assert any("packed together" in row.description for row in chosen.plan), str(chosen.plan)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+    results: list[np.ndarray] = []
+    for s in (chosen, te.create_schedule(output.op)):
+        results.append(np.full(tuple(int(str(extent)) for extent in output.shape), np.nan, "float32"))
+        tw.build(s, [*inputs, output], target=HASWELL)(*arrays, results[-1])  # runs wherever AVX2 does
+    assert chosen.is_exact, "reduce loops keep their order"
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize(("turned", "swapped", "head"), [(True, False, False), (False, True, False), (True, True, True)])

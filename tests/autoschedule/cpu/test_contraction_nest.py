@@ -9,6 +9,7 @@ from tilewright.autoschedule.contractions import Contraction, contraction_of
 from tilewright.autoschedule.cpu.contraction_nest import Elements, Side, contraction_nest, copied_how, read_in_place
 from tilewright.autoschedule.cpu.gemm_plan import Plan
 from tilewright.autoschedule.estimate import Body, Nest
+from tilewright.autoschedule.operations import fixed_extent
 from tilewright.codegen.machine import MACHINES, RegisterTile
 
 AVX2 = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
@@ -52,7 +53,7 @@ def test_whole_vectors_are_counted_and_last_panels_are_narrower(extent: int, col
 
 def test_tiles_of_several_axes_have_all_of_them() -> None:
     found = found_in(declared("abcd-aebf-fdec", a=5, b=19, c=7, d=23, e=3, f=4))
-    side = Side.of(found.rows, 6)
+    side = Side.of([(axis, fixed_extent(axis)) for axis in found.rows], 6)
     covered: dict[str, int] = {}
     for axis, trips in side.loops:
         covered[axis.name] = trips * side.tile[axis]
