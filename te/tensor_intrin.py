@@ -115,8 +115,11 @@ def _call(
     for box, formal in zip(boxes, intrinsic.inputs, strict=True):
         fit = solved(box.extents, formal.shape, values)
         if fit is None:
+            is_known = all(isinstance(extent, IntImm) for extent in box.extents)
             raise _bad(intrinsic, f"the part {box.text} has the extents ({_listed(box.extents)}), and "
-                                  f"{tensor_text(formal)} is asked for", f"pass a part of shape ({_listed(formal.shape)})")
+                                  f"{tensor_text(formal)} is asked for" + ("" if is_known else ", in sizes that are numbers"),
+                       f"pass a part of shape ({_listed(formal.shape)})" if is_known else
+                       "pass parts of one size, as A[i:i + 8], of a tensor that is padded to it in a stage of its own")
         if box.begin.dtype != formal.dtype:
             raise _bad(intrinsic, f"the part {box.text} is {box.begin.dtype}, and {tensor_text(formal)} is asked for",
                        "declare the intrinsic for the type of the tensor, or convert the tensor in a stage of its own")

@@ -339,6 +339,7 @@ def rows(make: Any, wide: int = 16) -> Any:
     (rows(lambda f, A, B, i: f(A[i, 0:16])), "it was given 1 parts of tensors and 0 scalars; it takes x: "),
     (rows(lambda f, A, B, i: f(A[i, 0:16], A[i, 0:16], 3)), "2 parts of tensors and 1 scalars"),
     (rows(lambda f, A, B, i: f(A[i, 0:8], A[i, 0:16])), r"the part A\[i, 0:8\] has the extents \(1, 8\), and x: "),
+    (rows(lambda f, A, B, i: f(A[i, i:16], A[i, 0:16])), r"\(1, 16 - i\), and x: .*in sizes that are numbers.*parts of one size"),
     (rows(lambda f, A, B, i: f(A[i, 0:16], B[i, 0:16])), r"the part B\[i, 0:16\] is float64, and y: float32"),
     (rows(lambda f, A, B, i: f(A[i, 0:16], A[i, 0:16]), 8), r"a part of shape \(8,\); the intrinsic gives \(16,\)"),
     (rows(lambda f, A, B, i: f(A[i], A[i], reduce_axis=te.reduce_axis((0, 2)))), "z does not reduce"),
