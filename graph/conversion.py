@@ -81,7 +81,8 @@ class Scope:
         try:
             types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
         except BadNode:
-            alike = self._alike(inputs, source) if row.fusion == "elementwise" else None
+            joined = whole["axis"] if operator == "concat" else None
+            alike = self._alike(inputs, source, joined) if row.fusion == "elementwise" or joined is not None else None
             if alike is None:
                 raise
             return self.emit(operator, alike, attributes, source)
@@ -102,9 +103,10 @@ class Scope:
                 self.shapes[values[0]] = noted
         return values
 
-    def _alike(self, inputs: Sequence[str], source: str) -> list[str] | None:
-        """Values that are to broadcast in shapes that do: where extents over symbols are written otherwise, all are taken for the
-        simplest of them, by a reshape, of which it is asked whether it holds when sizes are there. None where nothing helps."""
+    def _alike(self, inputs: Sequence[str], source: str, joined: int | None) -> list[str] | None:
+        """Values that are to broadcast, or to be joined along an axis, in shapes that do: where extents over symbols are written
+        otherwise, all are taken for the simplest of them, by a reshape, of which it is asked whether it holds when sizes are there.
+        None where nothing helps."""
         shapes = [self.graph.types[name].shape for name in inputs if name]
         rank = max(map(len, shapes), default=0)
         aligned = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
@@ -113,8 +115,8 @@ class Scope:
         result: list[str] = []
         for name in inputs:
             shape = self.graph.types[name].shape if name else ()
-            chosen = tuple(one if one == 1 or isinstance(one, int) else extent
-                           for one, extent in zip(shape, wanted[rank - len(shape):], strict=True))
+            chosen = tuple(one if isinstance(one, int) or joined is not None and at == joined % rank else extent
+                           for at, (one, extent) in enumerate(zip(shape, wanted[rank - len(shape):], strict=True)))
             result.append(name if chosen == shape else self.emit("reshape", (name,), {"shape": chosen}, source)[0])
         return None if result == list(inputs) else result
 

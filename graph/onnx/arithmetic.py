@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, product
 from .context import Context, converts
 from .package import dtype_named
 
@@ -243,6 +243,6 @@ def _softmax(c: Context) -> str:
     name = "softmax" if c.proto.op_type == "Softmax" else "log_softmax"
     if c.opset >= 13:
         return c.emit(name, c[0], axis=c.axis(-1))
-    shape, axis = c.static(0), c.axis(1)
-    flat = c.reshape(c[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
-    return c.reshape(c.emit(name, flat, axis=1), shape)
+    shape, axis = c.type(0).shape, c.axis(1)
+    flat = c.reshape(c[0], (product(shape[:axis]), product(shape[axis:]))) if axis < len(shape) - 1 else c[0]
+    return c.reshape(c.emit(name, flat, axis=-1), shape)

@@ -23,13 +23,22 @@ def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[
     mode = c.attribute("auto_pad", "NOTSET")
     padding = tuple(c.attribute("pads") or (0,) * 2 * rank)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
-        totals = [max((-(-size // step) - 1) * step + (taps - 1) * far + 1 - size, 0) for size, taps, step, far in
-                  zip(c.static(value, slice(2, None)), kernel, stride, dilation, strict=True)]
+        totals = [_same_total(size, (taps - 1) * far + 1, step) for size, taps, step, far in
+                  zip(c.type(value).shape[2:], kernel, stride, dilation, strict=True)]
         low = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
         padding = (*low, *(total - before for total, before in zip(totals, low, strict=True)))
     elif mode == "VALID":
         padding = (0,) * 2 * rank
     return {"stride": stride, "padding": padding, "dilation": dilation}
+
+
+def _same_total(size: Extent, reach: int, step: int) -> int:
+    """How much padding makes as many windows as there are steps: for steps of 1 the same for every size."""
+    if isinstance(size, int):
+        return max((-(-size // step) - 1) * step + reach - size, 0)
+    if step != 1 and reach > 1:
+        raise Refused(f"how much it pads depends on {size}: name its extent by shapes=, or export it with explicit pads")
+    return reach - 1
 
 
 def kernel_of(c: Context, value: str | int = 1) -> tuple[int, ...]:

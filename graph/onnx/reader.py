@@ -128,8 +128,10 @@ def input_type(entry: Any, given: Sequence[Extent] | None) -> tuple[list[Extent]
         return list(given), dtype
     shape: list[Extent] = []
     for at, extent in enumerate(kind.shape.dim):
-        name = re.sub(r"[^A-Za-z0-9_]", "_", extent.dim_param or f"{entry.name}_{at}")
-        shape.append(extent.dim_value if extent.HasField("dim_value") else name if name[:1].isalpha() else f"n_{name}")
+        said = extent.dim_param if re.search(r"[A-Za-z0-9]", extent.dim_param) else f"{entry.name}_{at}"  # "?" is no name
+        name = re.sub(r"[^A-Za-z0-9_]", "_", said)
+        known = extent.HasField("dim_value") and extent.dim_value >= 0
+        shape.append(extent.dim_value if known else name if name[:1].isalpha() else f"n_{name}")
     return shape, dtype
 
 

@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 
 pytest.importorskip("onnx.helper", reason="the package onnx, which reads the models, is not installed")
+import onnx.numpy_helper
 import onnx.reference
 from onnx import TensorProto, helper
 
@@ -168,3 +169,29 @@ def test_places_of_what_is_unpooled_are_those_of_the_shape_that_was_pooled_or_of
     y, = tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])).run(x, outer)
     np.testing.assert_array_equal(y.reshape(-1)[outer.reshape(-1)], x.reshape(-1))
     assert np.count_nonzero(y) == x.size
+
+
+def test_a_net_of_open_sizes_whose_extents_meet_again() -> None:
+    """An image beside what was halved and doubled, SAME windows, and a softmax over all that is not the batch: of any even size."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["half"], strides=[2, 2], pads=[1, 1, 1, 1]),
+             helper.make_node("Constant", [], ["scales"], value_floats=[1.0, 1.0, 2.0, 2.0]),
+             helper.make_node("Resize", ["half", "", "scales"], ["whole"], mode="nearest"),
+             helper.make_node("Concat", ["x", "whole"], ["both"], axis=1),
+             helper.make_node("Conv", ["both", "v"], ["mixed"], auto_pad="SAME_UPPER"),
+             helper.make_node("MaxPool", ["mixed"], ["pooled"], kernel_shape=[2, 2], auto_pad="SAME_LOWER"),
+             helper.make_node("Softmax", ["pooled"], ["y"], axis=1)]
+    weights = [onnx.numpy_helper.from_array(value, name) for name, value in (("w", drawn(1, 1, 3, 3)), ("v", drawn(2, 2, 2, 2)))]
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [-1, 1, "?", "?"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)])
+    before = onnx.reference.ReferenceEvaluator(made)  # whose softmax of version 12 is that of version 13
+    g = tw.graph.from_onnx(made)
+    assert list(g.inputs["x"].shape) == ["x_0", 1, "x_2", "x_3"], "each is open by itself"
+    m = tw.build(g)
+    for shape in ((1, 1, 6, 10), (3, 1, 8, 2)):
+        x = drawn(*shape)
+        pooled, = before.run(["pooled"], {"x": x})
+        powers = np.exp(pooled - pooled.max((1, 2, 3), keepdims=True))
+        np.testing.assert_allclose(m(x), powers / powers.sum((1, 2, 3), keepdims=True), rtol=1e-4, atol=1e-6)
+    with pytest.raises(tw.TilewrightError, match=r"TW0906|TW0518"):
+        m(drawn(1, 1, 5, 6))
