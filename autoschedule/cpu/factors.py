@@ -4,15 +4,18 @@
                                                              C[i, j] = sum over k of C.a.matrix[i, k] * B[k, j]
 
 A column uses each row of the first factor again, so that a factor is computed as often as there are rows and terms, and not for
-every result. Rounding is that of the program: a factor is rounded as it was declared, and the product of the two is the sum's.
+every result. Numbers of 16 bits that are multiplied as float32 are such factors: converted where they are multiplied, they take as
+long again as the products. Rounding is that of the program: a factor is rounded as it was declared, and the product of the two is
+the sum's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
 from ...ir.visit import post_order
 from ...te.factors import factors
 from ...te.operation import Operation
@@ -22,7 +25,7 @@ from ..operations import axes_in, contiguous, depends_on, fixed_extent
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Sides", "of_factors", "sides_of"]
+__all__ = ["Sides", "are_widened", "of_factors", "sides_of"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ def sides_of(op: Operation) -> Sides | None:
     both, axes = factors(op), (*op.axis, *op.reduce_axis)
     if both is None or op.calls_intrinsic or not op.axis or len(op.reduce_axis) != 1 or not all(map(fixed_extent, axes)):
         return None
-    if any(depends_on(axis) for axis in op.reduce_axis) or all(isinstance(converted(factor), ProducerLoad) for factor in both):
+    if any(depends_on(axis) for axis in op.reduce_axis) or (
+            not are_widened(both) and all(isinstance(converted(factor), ProducerLoad) for factor in both)):
         return None
     a, b = both if op.axis[-1] in axes_in(both[1]) else both[::-1]
     left, right = axes_in(a), axes_in(b)
@@ -50,13 +54,20 @@ def sides_of(op: Operation) -> Sides | None:
     return Sides(a, b, rows[-1], columns[-1]) if _loads(a) and _loads(b) else None
 
 
+def are_widened(both: Sequence[Expr]) -> bool:
+    """Whether a factor is a float that is converted to one of more bits."""
+    return any(isinstance(factor, Cast) and factor.dtype.is_float and factor.value.dtype.is_float
+               and factor.value.dtype.bits < factor.dtype.bits for factor in both)
+
+
 def of_factors(group: Group, sides: Sides) -> Group:
     """The group with an anchor that multiplies matrices, which are heads of it: each lies as what its factor reads most of does."""
     s, anchor = group.s, group.anchor
     stage = s[anchor]
     now = dict(zip((*anchor.axis, *anchor.reduce_axis), (*stage.op.axis, *stage.op.reduce_axis), strict=True))
     turned = [not _lies_along(factor, anchor.reduce_axis[0]) for factor in (sides.a, sides.b)]
-    a, b, product = s.matricize(stage.op.output(0), [now[sides.row]], [now[sides.column]], (1, 1, 1), (turned[0], not turned[1]))
+    a, b, product = s.matricize(
+        stage.op.output(0), [now[sides.row]], [now[sides.column]], turned=(turned[0], not turned[1]), converted=True)
     if group.output is not anchor:
         stage.compute_inline()
     return replace(group, anchor=product.op, heads=(*group.heads, a.op, b.op))

@@ -26,16 +26,19 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import ProducerLoad
 from ...schedule import Stage
+from ...te.factors import factors
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..contractions import upstream
 from ..operations import is_known, source
 from ..plan import Candidate
 from .byte_tiles import byte_tiles
+from .factors import Sides, are_widened, of_factors, sides_of
 from .fallback import reduction
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
 from .gemv import gemv, thin
+from .injective import sweep
 from .operands import Operands, is_product, operands, reduce_axes
 from .streams import last_cache
 
@@ -48,6 +51,8 @@ PREFETCH = 8
 """Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
 PASSES = 4
 """Tiles of rows that read a panel from which on it is worth asking for the next one beside them."""
+WIDENED = 16
+"""Rows and columns from which on numbers of 16 bits are converted before they are multiplied."""
 SHALLOW = 256
 """Sums up to which stores cost something beside them."""
 
@@ -67,6 +72,12 @@ def _products(group: Group) -> None:
     anchor = group.anchor
     if not is_product(anchor):
         reduction(group)
+    elif (sides := _to_widen(group)) is not None:
+        wide = of_factors(group, sides)
+        _products(wide)
+        for matrix in wide.heads[len(group.heads):]:
+            if group.s[matrix].attach_type == "root":
+                sweep(group, matrix)
     elif all(constant_extent(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         product = operands(group)
         kept = is_known(source(product.b)) and not product.product.in_place
@@ -76,6 +87,17 @@ def _products(group: Group) -> None:
         if shape is not None and not (kept and shape.outer and not _widened(group, product.b)):
             ways.insert(0, Candidate("a matrix and few vectors", partial(gemv, group, product, shape)))
         group.choose("gemm", [*ways, Candidate("as any reduction", partial(reduction, group))])
+
+
+def _to_widen(group: Group) -> Sides | None:
+    """The sides of a product of narrow floats, each of which is converted once: where enough rows and columns use it again, and B
+    is neither packed nor known before the call."""
+    anchor = group.anchor
+    both = factors(anchor)
+    if both is None or not are_widened(both) or min(constant_extent(axis) or 0 for axis in anchor.axis[-2:]) < WIDENED:
+        return None
+    product = operands(group)
+    return None if product.product.in_place or is_known(source(product.b)) else sides_of(anchor)
 
 
 def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> None:

@@ -21,7 +21,7 @@ from ...te.tensor import Tensor
 from ...te.tf32 import within_tf32
 from ..errors import BadMatrix
 from ..model.axes import outline
-from ..model.foreign import AXES, FLAGS, SIZES, TENSORS
+from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS
 from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -60,16 +60,16 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return None
     rows, columns = _sides_of(stage) or ([], [])
     padding = [drawer.pick([1, 4, 16, 3]) for _ in range(3)]
-    turned = [drawer.chance(0.5), drawer.chance(0.5)]
-    return (f"matricize({stage.name}, {padding}, {turned})",
-            lambda: drawer.s.matricize(stage.op.output(0), rows, columns, padding, turned))
+    turned, converted = [drawer.chance(0.5), drawer.chance(0.5)], drawer.chance(0.5)
+    return (f"matricize({stage.name}, {padding}, {turned}, {converted})",
+            lambda: drawer.s.matricize(stage.op.output(0), rows, columns, padding, turned, converted))
 
 
 @primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=2, rare=True,
-           foreign={"tensor": TENSORS, "rows": AXES, "columns": AXES, "padding": SIZES, "turned": FLAGS})
+           foreign={"tensor": TENSORS, "rows": AXES, "columns": AXES, "padding": SIZES, "turned": FLAGS, "converted": FLAG})
 def matricize(
     schedule: Schedule, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar],
-    padding: Sequence[int] = (1, 1, 1), turned: Sequence[bool] = (),
+    padding: Sequence[int] = (1, 1, 1), turned: Sequence[bool] = (), converted: bool = False,
 ) -> list[Tensor]:
     """A sum of products of two factors as a product of matrices, padded with zeros to whole tiles.
 
@@ -83,19 +83,20 @@ def matricize(
     converted, rounded to TF32 or neither, has a matrix of such elements; any other one that reads a tensor, `A[i, k] * d[k]`,
     is computed once for each element of its matrix. rows, columns: axes that one factor alone depends on, and that the other
     does; the others stay outer dimensions of all that depends on them. padding: rows, columns and terms become multiples
-    of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. Terms are added in the declared order of
-    the reduce axes. Returns the matrices: of rows, of columns, of the result.
+    of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. converted: whether elements of a matrix
+    are converted, once each, and not as they are stored. Terms are added in the declared order of the reduce axes. Returns the
+    matrices: of rows, of columns, of the result.
 
     Raises BadMatrix (TW0231), UnknownStage (TW0201).
     """
     stage, _ = check_outputs(schedule, tensor, BadMatrix, "cannot matricize")
-    product = _checked(stage, rows, columns)
+    product = _checked(stage, rows, columns, converted)
     turned = turned or (False, False)
     if len(padding) != 3 or any(isinstance(each, bool) or each < 1 for each in padding) or len(turned) != 2:
         raise _bad(stage, f"it is padded to {list(padding)} and turned {list(turned)}"[:200],
                    "padding=(16, 8, 16), turned=(False, True)")
     with schedule.compound("matricize", tensor=tensor, rows=tuple(rows), columns=tuple(columns), padding=tuple(padding),
-                           turned=tuple(turned)):
+                           turned=tuple(turned), converted=converted):
         sides = [
             _matrix(factor, product, side, (size, padding[2]), is_turned)
             for factor, side, size, is_turned in zip(
@@ -117,13 +118,13 @@ def _bad(stage: Stage, reason: str, fix: str, *axes: IterVar) -> BadMatrix:
                      loops=outline(stage, axes), fix=fix)
 
 
-def _sides(op: ComputeOp) -> tuple[Expr, Expr] | None:
-    """What the two factors of a sum are elements of, where they are converted or rounded to TF32; any other factor itself, where
-    it reads a tensor."""
+def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | None:
+    """What the two factors of a sum are elements of, where they are rounded to TF32, or converted and not wanted `as_converted`;
+    any other factor itself, where it reads a tensor."""
     sides: list[Expr] = []
     for factor in factors(op) or ():
         value = factor
-        while isinstance(value, Cast):
+        while isinstance(value, Cast) and not as_converted:
             value = value.value
         value = within_tf32(value)
         if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
@@ -149,9 +150,9 @@ def _sides_of(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
     return [axis for axis in op.axis if axis in left - right], [axis for axis in op.axis if axis in right - left]
 
 
-def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar]) -> _Product:
+def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], converted: bool) -> _Product:
     op = stage.op.as_compute
-    sides = None if op is None else _sides(op)
+    sides = None if op is None else _sides(op, converted)
     if op is None or sides is None:
         raise _bad(stage, f"{stage.name} is no sum of products of what two tensors say", "te.sum(A[i, k] * B[k, j], axis=k)")
     if stage.relations or stage.iter_var_attrs or stage.schedule.placed_at(stage) or stage.attach_type in ("inline", "inlined"):
@@ -224,7 +225,11 @@ def _matrix(
               if constant_extent(axis) != _size(axes)]
     if inside:
         value = if_then_else(all_of(*inside), value, const(0, factor.dtype))
-    name = factor.producer.name if isinstance(factor, ProducerLoad) else product.op.name + (".a" if side is product.rows else ".b")
+    element = factor
+    while isinstance(element, Cast):
+        element = element.value
+    which = ".a" if side is product.rows else ".b"
+    name = element.producer.name if isinstance(element, ProducerLoad) else product.op.name + which
     last = (term, number) if terms_first else (number, term)
     return ComputeOp(name=f"{name}.matrix", source=user_source(), axis=(*outer.values(), *last), body=(value,))
 

@@ -10,6 +10,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule, scheduler
 from tilewright.autoschedule.cpu.factors import sides_of
+from tilewright.runtime.array import numpy_dtype
 
 Case = tuple[Sequence[tuple[int, ...]], Callable[..., te.Tensor], bool]
 
@@ -73,6 +74,29 @@ def test_factors_are_computed_once_where_results_use_them_again(name: str) -> No
     c = declare(*inputs)
     plan = scheduler.schedule([c], "llvm -mcpu=haswell").plan
     assert any(row.rule == "contraction" for row in plan) == is_product, str(plan)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("dtypes", [("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float16")])
+def test_narrow_floats_are_converted_once_and_every_bit_is_that_of_the_program(dtypes: tuple[str, str], target: str) -> None:
+    """Of a batch, the second factor turned, and a bias after the sum."""
+    batch, m, n, depth = 2, 33, 65, 131
+    A, W, bias = te.placeholder((batch, m, depth), dtypes[0], "A"), te.placeholder((n, depth), dtypes[1], "W"), te.placeholder((n,))
+    k = te.reduce_axis((0, depth), "k")
+    C = te.compute((batch, m, n), lambda b, i, j: te.sum(A[b, i, k].astype("float32") * W[j, k].astype("float32"), k), name="C")
+    D = te.compute((batch, m, n), lambda b, i, j: C[b, i, j] + bias[j], name="D")
+    rng = np.random.default_rng(3)
+    values = [rng.standard_normal(tuple(map(int, tensor.shape))).astype(numpy_dtype(tensor.dtype)) for tensor in (A, W, bias)]
+    chosen, plain = schedule([D], target), te.create_schedule(D.op)
+    assert "matrix" in str(chosen.plan), str(chosen.plan)
+    results = []
+    for s in (chosen, plain):
+        out = np.full((batch, m, n), np.nan, "float32")
+        tw.build(s, [A, W, bias, D], target=target)(*values, out)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+    few = te.compute((batch, 3, n), lambda b, i, j: te.sum(A[b, i, k].astype("float32") * W[j, k].astype("float32"), k), name="few")
+    assert "matrix" not in str(schedule([few], target).plan), "three rows convert less where they multiply"
 
 
 def test_what_a_product_of_elements_is_has_rules_of_its_own() -> None:

@@ -57,6 +57,24 @@ def test_factors_may_be_converted_and_stand_in_any_order() -> None:
     np.testing.assert_array_equal(found, left.astype("int32") @ right.astype("int32"))
 
 
+@pytest.mark.parametrize("converted", [False, True])
+def test_elements_are_converted_where_they_are_multiplied_or_once_each(converted: bool) -> None:
+    A, B = te.placeholder((5, 7), "float16", name="A"), te.placeholder((7, 3), "int8", name="B")
+    k = te.reduce_axis((0, 7), "k")
+    C = te.compute((5, 3), lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k), name="C")
+    s = te.create_schedule(C.op)
+    a, b, _ = s.matricize(C, [C.op.axis[0]], [C.op.axis[1]], (4, 2, 1), converted=converted)
+    assert [(each.name, str(each.dtype)) for each in (a, b)] == [
+        ("A.matrix", "float32" if converted else "float16"), ("B.matrix", "float32" if converted else "int8")]
+    rng = np.random.default_rng(1)
+    left, right = rng.standard_normal((5, 7)).astype("float16"), rng.integers(-9, 9, (7, 3)).astype("int8")
+    found, expected = np.zeros((5, 3), "float32"), np.zeros((5, 3), "float32")
+    tw.build(s, [A, B, C])(left, right, found)
+    tw.build(te.create_schedule(C.op), [A, B, C])(left, right, expected)
+    np.testing.assert_array_equal(found, expected)
+    assert str(te.Schedule.replay(s.trace, [C.op])) == str(s)
+
+
 @pytest.mark.parametrize("turned", [(False, False), (True, True)])
 def test_factors_that_compute_are_matrices_of_what_they_are(turned: Sequence[bool]) -> None:
     A, d, B = te.placeholder((3, 7, 5), name="A"), te.placeholder((5,), name="d"), te.placeholder((5, 9), name="B")
