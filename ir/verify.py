@@ -331,13 +331,13 @@ class _Verifier:
 
     def pointer(self, node: Node) -> bool:
         """Whether it is a pointer to write through. What is written so may be written, and the call that does it is
-        a statement, or what one asserts."""
+        a statement, or what one asserts or asks."""
         pointed = pointed_to(node)
         writes = pointed is not None and bool(pointed[1] & WRITES)
         if pointed is not None and writes:
             if pointed[0] not in self.writable:
                 self.fail("only outputs and allocated buffers are written", node)
-            if not isinstance(self.statement, (Evaluate, Assert)):
+            if not isinstance(self.statement, (Evaluate, Assert, If)):
                 self.fail("a pointer that is written through stands in a call for its effect", node)
         return writes
 

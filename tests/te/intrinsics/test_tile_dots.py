@@ -11,6 +11,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.codegen.llvm import tiles
 from tilewright.codegen.target import Target
+from tilewright.ir.verify import verify
 
 SAPPHIRE, ICE = (f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={name}" for name in ("sapphirerapids", "icelake-server"))
 DTYPES = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
@@ -121,6 +122,7 @@ def test_columns_that_the_second_cache_does_not_hold_are_packed_by_their_tasks(t
     tensors = product(*sizes, ("int8", "uint8"), turned)
     s = tw.autoschedule.schedule([tensors[-1]], SAPPHIRE)
     function = tw.lower(s, tensors)
+    verify(function)
     assert "B.matrix: int8[2, " in str(function).replace("uint8", "int8"), "panels of 32 columns"
     a, b = values(rng, tensors[:2])
     found = np.full([int(extent) for extent in tensors[-1].shape], 77, "int32")
