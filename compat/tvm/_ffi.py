@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
 
 from ...errors import TilewrightError as TVMError
-from .runtime import get_global_func, register_func
+from .runtime import DataType, get_global_func, register_func
 
-__all__ = ["TVMError", "base", "get_global_func", "register_func"]
+__all__ = ["DataType", "TVMError", "base", "get_global_func", "register_func", "registry", "runtime_ctypes"]
 
-base = SimpleNamespace(TVMError=TVMError)
-"""tvm._ffi.base."""
+base = registry = runtime_ctypes = sys.modules[__name__]
+"""tvm._ffi.base and its like, whose names stand here."""
+for _part in ("base", "registry", "runtime_ctypes"):
+    sys.modules[f"{__name__}.{_part}"] = base

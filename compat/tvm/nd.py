@@ -101,20 +101,29 @@ class _Absent:
     exist = False
 
     def __init__(self, kind: str, index: int) -> None:
-        self.device_name, self.device_type, self.device_id = kind, kind, index
+        self.device_name, self.device_type, self.device_id = kind, _ABSENT[kind], index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Absent) and (self.device_type, self.device_id) == (other.device_type, other.device_id)
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.device_id))
 
     def __repr__(self) -> str:
         return f"{self.device_name}({self.device_id})"
 
 
 _KINDS = {"llvm": cpu, "cpu": cpu, "c": cpu, "stackvm": cpu, "interpret": cpu, "cuda": cuda, "gpu": cuda, "nvptx": cuda}
-_ABSENT = ("opencl", "cl", "aocl", "sdaccel", "metal", "vulkan", "vpi", "rocm", "hexagon", "webgpu", "ext_dev", "micro_dev")
+_ABSENT = {"opencl": 4, "cl": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10, "ext_dev": 12, "webgpu": 15, "hexagon": 16,
+           "aocl": 32, "sdaccel": 33, "micro_dev": 35}
+"""TVM's numbers of the kinds that nothing here drives."""
+_NUMBERED = {1: "cpu", 2: "cuda", **{number: kind for kind, number in reversed(_ABSENT.items())}}
 
 
 def device(dev_type: Any, dev_id: int = 0) -> Any:
     """The device that a target's name (or its first word) runs on: "llvm", "cuda", or DLPack's number for it. Those of TVM's
     other kinds do not `.exist`."""
-    kind = {1: "cpu", 2: "cuda"}.get(dev_type) if isinstance(dev_type, int) else str(dev_type).split()[0]
+    kind = _NUMBERED.get(dev_type) if isinstance(dev_type, int) else str(dev_type).split()[0]
     if kind in _ABSENT:
         return _Absent(kind, dev_id)
     if kind not in _KINDS:

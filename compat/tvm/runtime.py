@@ -59,7 +59,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
 def convert(value: Any) -> Any:
     """A Python value as TVM hands it to its functions: numbers and strings as expressions, lists item by item."""
     if is_sequence(value):
-        return [convert(item) for item in value]
+        return Array(convert(item) for item in value)
     if is_a(value, dict):
         return Map({key: convert(item) for key, item in value.items()})
     if isinstance(value, str):

@@ -7,9 +7,11 @@ for its target (`_DONE_ELSEWHERE`), leaves a module as it is, so that lists of p
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...ir import Function
+from ...ir.expr import Node
 from ...ir.passes.common.bound_checks import bound_checks
 from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.flatten import flatten
@@ -22,12 +24,20 @@ from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.gpu.vthread import inject_virtual_threads
+from ...ir.stmt import For, LoopKind
+from ...ir.visit import rewrite
 from .ir_module import IRModule
 from .nodes import ours
 from .transform import ModulePass, PassContext
 
+
+def _serial(node: Node) -> Node | None:
+    return replace(node, kind=LoopKind.SERIAL) if isinstance(node, For) and node.kind is LoopKind.PARALLEL else None
+
+
 _OURS: dict[str, Callable[[Function], Function]] = {
     "CommonSubexprElimTIR": share_subexpressions,
+    "ConvertForLoopsToSerial": lambda function: function.with_body(rewrite(function.body, _serial)),
     "FlattenBuffer": flatten,
     "HoistExpression": hoist_invariants,
     "HoistIfThenElse": hoist_invariants,
@@ -65,7 +75,9 @@ _ELSEWHERE = {
     "DefaultGPUSchedule": "tilewright.autoschedule.schedule(outputs, target=\"cuda\")",
 }
 
-__all__ = ["Apply", "Filter", "InstrumentBoundCheckers", "VectorizeLoop", "prim_func_pass"]
+PrimFuncPass = ModulePass
+
+__all__ = ["Apply", "Filter", "InstrumentBoundCheckers", "PrimFuncPass", "VectorizeLoop", "prim_func_pass"]
 
 
 def prim_func_pass(pass_func: Any = None, opt_level: int = 0, name: str = "", **_: object) -> Any:

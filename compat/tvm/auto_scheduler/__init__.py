@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..autotvm.measure import LocalBuilder
-from . import dag, measure, measure_record, search_policy, search_task, utils, workload_registry
+from . import dag, loop_state, measure, measure_record, search_policy, search_task, utils, workload_registry
 from .dag import ComputeDAG
 from .measure import MeasureErrorNo, MeasureInput, MeasureResult, RecordReader, load_best_record, load_records, save_records
 from .measure_record import RecordToFile
@@ -58,7 +58,7 @@ __all__ = [
     "ComputeDAG", "EmptyPolicy", "HardwareParams", "LayoutRewriteOption", "LocalBuilder", "LocalRunner", "MeasureErrorNo",
     "MeasureInput", "MeasureResult", "PreloadMeasuredStates", "RandomModel", "RecordReader", "RecordToFile", "SearchTask",
     "SketchPolicy", "TaskScheduler", "TuningOptions", "XGBModel", "auto_schedule", "compute_dag", "cost_model", "create_task",
-    "is_auto_scheduler_enabled", "load_best_record", "load_records", "make_workload_key", "measure", "measure_record",
+    "is_auto_scheduler_enabled", "load_best_record", "load_records", "loop_state", "make_workload_key", "measure", "measure_record",
     "register_workload", "save_records", "search_policy", "search_task", "task_scheduler", "utils", "workload_key_to_tensors",
     "workload_registry",
 ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import md5
 
 from ....autotune.task import computed_tensors
 from ....ir.expr import Expr, Reduce
 from ....schedule import Schedule, create_schedule
 from ....te import Tensor
 from ....te.operation import Operation
-from ..autotvm.task.flop import compute_flop
+from ..autotvm.task.flop import counted_flop
+from .loop_state import State
 
 __all__ = ["ComputeDAG"]
 
@@ -21,7 +23,29 @@ class ComputeDAG:
         schedule = compute if isinstance(compute, Schedule) else create_schedule(computed_tensors(compute))
         self.ops: list[Operation] = [stage.op for stage in schedule.stages]
         self.tensors = list(compute) if not isinstance(compute, Schedule) else [tensor for op in self.ops for tensor in op.outputs]
-        self.flop_ct = compute_flop(schedule)
+        self.flop_ct = counted_flop(schedule)
+
+    def get_init_state(self) -> State:
+        """The state without a step."""
+        return State(self.tensors)
+
+    def apply_steps_from_state(self, state: State, layout_rewrite: object = None) -> tuple[Schedule, list[Tensor]]:
+        """The schedule that the steps of a state make, and the tensors. layout_rewrite is taken, without effect: weights are packed
+        by schedules."""
+        del layout_rewrite
+        return State(self.tensors, state.transform_steps).schedule, list(self.tensors)
+
+    def print_python_code_from_state(self, state: State) -> str:
+        """The primitives of a state's schedule as Python."""
+        return state.schedule.as_python()
+
+    def infer_bound_from_state(self, state: State) -> State:
+        """A copy of the state: bounds are known without being asked for."""
+        return state.copy()
+
+    def hash_key(self) -> str:
+        """A text that functions of the same operations share."""
+        return md5(str(self).encode(), usedforsecurity=False).hexdigest()
 
     def __str__(self) -> str:
         return "".join(f"{line}\n" for op in self.ops for line in _lines(op))

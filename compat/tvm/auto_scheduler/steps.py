@@ -15,32 +15,39 @@ from ....arguments import is_a
 from ....schedule import Schedule, create_schedule
 from ....te import Tensor, thread_axis
 
-__all__ = ["scheduled"]
+__all__ = ["ANNOTATIONS", "Steps", "scheduled"]
 
 _BOUND = {4: "vthread", 5: "blockIdx.x", 6: "threadIdx.x", 7: "blockIdx.y", 8: "threadIdx.y", 9: "blockIdx.z", 10: "threadIdx.z"}
 _MARKED = {1: "unroll", 2: "vectorize", 3: "parallel"}
 """What TVM's numbers of annotations mean; 0 is none."""
+ANNOTATIONS = {word: number for number, word in (_BOUND | _MARKED).items()}
+"""The numbers by the words."""
 
 
 def scheduled(tensors: Sequence[Tensor], steps: Sequence[Sequence[Any]]) -> Schedule:
     """The schedule of tensors (inputs, then outputs) that steps describe. Raises ValueError, KeyError, IndexError or TypeError for
     steps that say nothing here, and what the primitives raise."""
-    state = _State(tensors, steps)
+    state = Steps(tensors)
     for step in steps:
-        _STEPS[step[0]](state, *step[1:])
+        state.take(step)
     return state.s
 
 
-class _State:
-    """A schedule on its way. stages: by TVM's numbers. axes: the loops of each as they stand."""
+class Steps:
+    """A schedule on its way. steps: those taken. stages: by TVM's numbers. axes: the loops of each as they stand."""
 
-    def __init__(self, tensors: Sequence[Tensor], steps: Sequence[Sequence[Any]]) -> None:
-        self.steps = steps
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.steps: list[Sequence[Any]] = []
         self.s = create_schedule([tensor.op for tensor in tensors if not tensor.op.is_passed])
         self.stages: list[Any] = [self.s[op] for op in _in_order(tensors)]
         self.axes: dict[Any, list[Any]] = {}
         for stage in self.stages:
             self.learn(stage)
+
+    def take(self, step: Sequence[Any]) -> None:
+        """One more step."""
+        _STEPS[step[0]](self, *step[1:])
+        self.steps.append(step)
 
     def learn(self, stage: Any) -> None:
         """The loops that a stage begins with."""
@@ -101,7 +108,7 @@ def _in_order(tensors: Sequence[Tensor]) -> list[Any]:
     return ordered
 
 
-def _annotate(state: _State, at: int, loop: int, kind: int) -> None:
+def _annotate(state: Steps, at: int, loop: int, kind: int) -> None:
     stage = state.stages[at]
     axis = state.axes[stage][loop]
     if kind in _BOUND:
@@ -110,52 +117,52 @@ def _annotate(state: _State, at: int, loop: int, kind: int) -> None:
         getattr(stage, _MARKED[kind])(axis)
 
 
-def _fuse(state: _State, at: int, loops: Sequence[int]) -> None:
+def _fuse(state: Steps, at: int, loops: Sequence[int]) -> None:
     stage = state.stages[at]
     axes = state.axes[stage]
     if loops:
         axes[loops[0]:loops[-1] + 1] = [stage.fuse(*(axes[loop] for loop in loops))]
 
 
-def _reorder(state: _State, at: int, loops: Sequence[int]) -> None:
+def _reorder(state: Steps, at: int, loops: Sequence[int]) -> None:
     stage = state.stages[at]
     state.axes[stage] = [state.axes[stage][loop] for loop in loops]
     stage.reorder(*state.axes[stage])
 
 
-def _split(state: _State, at: int, loop: int, extent: object, lengths: Sequence[int], inner_to_outer: int) -> None:
+def _split(state: Steps, at: int, loop: int, extent: object, lengths: Sequence[int], inner_to_outer: int) -> None:
     del extent      # of the loop, which is known
     state.split(at, loop, lengths, bool(inner_to_outer))
 
 
-def _follow_split(state: _State, at: int, loop: int, source: int, parts: int) -> None:
+def _follow_split(state: Steps, at: int, loop: int, source: int, parts: int) -> None:
     lengths = state.lengths(source)
     state.split(at, loop, [*lengths[:parts - 1], prod(lengths[parts - 1:])], inner_to_outer=True)
 
 
-def _follow_fused_split(state: _State, at: int, loop: int, sources: Sequence[int], level: int, is_factor: int) -> None:
+def _follow_fused_split(state: Steps, at: int, loop: int, sources: Sequence[int], level: int, is_factor: int) -> None:
     state.split(at, loop, [prod(state.lengths(source)[level] for source in sources)], bool(is_factor))
 
 
-def _align(state: _State, at: int, loop: int, factor: int, offset: int) -> None:
+def _align(state: Steps, at: int, loop: int, factor: int, offset: int) -> None:
     stage = state.stages[at]
     stage.storage_align(state.axes[stage][loop], factor, offset)
 
 
-def _inline(state: _State, at: int) -> None:
+def _inline(state: Steps, at: int) -> None:
     state.stages[at].compute_inline()
 
 
-def _root(state: _State, at: int) -> None:
+def _root(state: Steps, at: int) -> None:
     state.stages[at].compute_root()
 
 
-def _compute_at(state: _State, at: int, target: int, loop: int) -> None:
+def _compute_at(state: Steps, at: int, target: int, loop: int) -> None:
     consumer = state.stages[target]
     state.stages[at].compute_at(consumer, state.axes[consumer][loop])
 
 
-def _pragma(state: _State, at: int, loop: int, text: str) -> None:
+def _pragma(state: Steps, at: int, loop: int, text: str) -> None:
     stage = state.stages[at]
     name, _, value = text.partition("$")
     if name == "auto_unroll_max_step":
@@ -163,13 +170,13 @@ def _pragma(state: _State, at: int, loop: int, text: str) -> None:
         stage.pragma(state.axes[stage][loop], "unroll_explicit", True)
 
 
-def _cache_read(state: _State, at: int, scope: str, readers: Sequence[int]) -> None:
+def _cache_read(state: Steps, at: int, scope: str, readers: Sequence[int]) -> None:
     tensor = state.stages[at].origin_op.output(0)
     cached = state.s.cache_read(tensor, scope, [state.stages[reader].op for reader in readers])
     _insert(state, at + 1, cached)
 
 
-def _cache_write(state: _State, at: int, scope: str) -> None:
+def _cache_write(state: Steps, at: int, scope: str) -> None:
     stage = state.stages[at]
     tensors = [stage.origin_op.output(number) for number in range(stage.origin_op.num_outputs)]
     cached = state.s.cache_write(tensors, scope)
@@ -177,14 +184,14 @@ def _cache_write(state: _State, at: int, scope: str) -> None:
     _insert(state, at, cached)
 
 
-def _rfactor(state: _State, at: int, loop: int, place: int) -> None:
+def _rfactor(state: Steps, at: int, loop: int, place: int) -> None:
     stage = state.stages[at]
     partial = state.s.rfactor(stage.origin_op.output(0), state.axes[stage][loop], place)
     state.learn(stage)
     _insert(state, at, partial)
 
 
-def _insert(state: _State, at: int, made: Any) -> None:
+def _insert(state: Steps, at: int, made: Any) -> None:
     stage = state.s[made[0] if is_a(made, list) else made]
     state.stages.insert(at, stage)
     state.learn(stage)

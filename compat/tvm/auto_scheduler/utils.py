@@ -14,7 +14,8 @@ from ....ir.ops import convert
 from ..autotvm.task.task import deserialize_args, serialize_args
 from ..topi.utils import get_const_int, get_const_tuple
 
-__all__ = ["array_mean", "decode_workload_key", "deserialize_args", "get_const_int", "get_const_tuple", "get_func_name",
+__all__ = ["array_mean", "calc_workload_dis_factor", "decode_workload_key", "deserialize_args", "get_const_int",
+           "get_const_tuple", "get_func_name",
            "list_to_tuple", "make_traceback_info", "serialize_args", "to_str_round"]
 
 
@@ -35,6 +36,27 @@ def decode_workload_key(workload_key: str) -> tuple[str | None, tuple[Any, ...] 
     except json.JSONDecodeError:
         return None, None
     return (str(key[0]), list_to_tuple(key[1:])) if is_sequence(key) and key else (None, None)
+
+
+def calc_workload_dis_factor(target_workload_pair: Sequence[Any], workload_pair: Sequence[Any]) -> float:
+    """How many times as large the first workload is, (name, arguments) each: the product of the quotients of integers; infinite
+    where one is no multiple, or where names or anything else differ."""
+    (name, wanted), (other_name, given) = target_workload_pair, workload_pair
+    pairs = list(zip(_flat(wanted), _flat(given), strict=False))
+    if name != other_name or len(_flat(wanted)) != len(_flat(given)):
+        return float("inf")
+    factor = 1
+    for large, small in pairs:
+        if large == small:
+            continue
+        if not isinstance(large, int) or not isinstance(small, int) or not large or not small or large % small:
+            return float("inf")
+        factor *= large // small
+    return factor
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    return [part for each in values for part in (_flat(each) if is_sequence(each) else [each])]
 
 
 def array_mean(values: Sequence[Any]) -> float:

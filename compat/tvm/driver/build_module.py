@@ -29,9 +29,10 @@ from ..library import export_library, load_kernels
 from ..nd import is_emulated
 from ..nodes import ours
 from ..target import Target
+from ..tir import decl_buffer
 from ..transform import PassContext
 
-__all__ = ["IRModule", "Module", "build", "load_module", "lower", "schedule_to_module"]
+__all__ = ["IRModule", "Module", "build", "form_irmodule", "get_binds", "load_module", "lower", "schedule_to_module"]
 
 Args = Sequence[Tensor | Var]
 _MAIN = "__tvm_main__"
@@ -161,6 +162,19 @@ def schedule_to_module(
     """The loops of a schedule without the passes of the context. Raises as `lower` does."""
     with PassContext():
         return lower(sch, args, name, binds)
+
+
+form_irmodule = schedule_to_module
+
+
+def get_binds(args: Args, compact: bool = False, binds: Binds | None = None) -> tuple[dict[Tensor, Buffer], list[Buffer | Var]]:
+    """A buffer for each tensor among the arguments that `binds` has none for, and the arguments with buffers for tensors."""
+    del compact     # every buffer is
+    found = dict(binds or {})
+    for arg in args:
+        if isinstance(arg, Tensor) and arg not in found:
+            found[arg] = decl_buffer(arg.shape, arg.dtype, arg.name)
+    return found, [found[arg] if isinstance(arg, Tensor) else arg for arg in args]
 
 
 def _on_hardware(function: Function) -> Function:

@@ -41,7 +41,8 @@ __all__ = [
     "conv3d_transpose_ncdhw_python", "dense", "depth_to_space_python", "depthwise_conv2d_python_nchw",
     "depthwise_conv2d_python_nhwc", "dilate_python", "dispatch", "gather_nd_python", "gather_python",
     "get_broadcast_schedule", "get_conv2d_nchw_implement", "get_elemwise_schedule", "get_injective_schedule",
-    "get_reduce_schedule", "get_softmax_schedule", "group_norm_python", "instance_norm_python", "l2_normalize_python",
+    "get_reduce_schedule", "get_softmax_schedule", "group_conv1d_ncw_python", "group_conv1d_nwc_python", "group_norm_python",
+    "instance_norm_python", "l2_normalize_python",
     "layer_norm_python", "log_softmax_python", "lrn_python", "matrix_set_diag", "nll_loss", "one_hot", "pool_grad_nchw",
     "poolnd_python", "scatter_nd_python", "searchsorted_ref", "sequence_mask", "slice_axis_python", "softmax_python",
     "space_to_batch_nd_python", "space_to_depth_python", "strided_set_python", "strided_slice_python", "upsampling_python",
@@ -97,7 +98,17 @@ def _conv(a: Any, w: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
     return np.concatenate([np.moveaxis(np.tensordot(part, kernel, axes), -1, 1) for part, kernel in parts], 1).astype(a.dtype)
 
 
-conv1d_ncw_python = conv2d_nchw_python = conv3d_ncdhw_python = _conv
+conv2d_nchw_python = conv3d_ncdhw_python = _conv
+
+
+def conv1d_ncw_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any = 1) -> Any:
+    """Of (N, C, W) by (O, C, KW)."""
+    return group_conv1d_ncw_python(a_np, w_np, stride, padding, dilation, 1)
+
+
+def group_conv1d_ncw_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """Of (N, C, W) by (O, C / groups, KW)."""
+    return _conv(a_np, dilate_python(w_np, (1, 1, *_each(dilation, 1))), stride, padding, groups)
 
 
 def conv2d_nhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
@@ -105,9 +116,15 @@ def conv2d_nhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: 
     return _conv(a_np.transpose(0, 3, 1, 2), w_np.transpose(3, 2, 0, 1), stride, padding, groups).transpose(0, 2, 3, 1)
 
 
-def conv1d_nwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, *_: Any) -> Any:
+def conv1d_nwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any = 1) -> Any:
     """Of (N, W, C) by (KW, C, O)."""
-    return _conv(a_np.transpose(0, 2, 1), w_np.transpose(2, 1, 0), stride, padding).transpose(0, 2, 1)
+    return group_conv1d_nwc_python(a_np, w_np, stride, padding, dilation, 1)
+
+
+def group_conv1d_nwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """Of (N, W, C) by (KW, C / groups, O)."""
+    moved = a_np.transpose(0, 2, 1), w_np.transpose(2, 1, 0)
+    return group_conv1d_ncw_python(*moved, stride, padding, dilation, groups).transpose(0, 2, 1)
 
 
 def conv3d_ndhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:

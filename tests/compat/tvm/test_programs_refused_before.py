@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from exported import needs_compiler
 from tilewright.compat import tvm
-from tilewright.compat.tvm import te, topi
+from tilewright.compat.tvm import autotvm, te, topi
 from tilewright.compat.tvm.contrib.nvcc import get_target_compute_version, have_bf16, have_fp16, have_int8, have_tensorcore
 from tilewright.compat.tvm.contrib.pickle_memoize import memoize
 from tilewright.compat.tvm.te.hybrid.runtime import HYBRID_GLOBALS
@@ -170,3 +170,58 @@ def test_a_reducer_that_reads_axes(cached: bool) -> None:
     np.testing.assert_allclose(out, wanted, rtol=1e-6)
     with pytest.raises(tvm.TVMError, match=r"TW0221(.*\n)*.*its combiner reads the axis"):
         s.rfactor(stage.op.output(0), stage.op.reduce_axis[0])
+
+
+def test_devices_have_tvms_numbers() -> None:
+    assert [tvm.device(kind).device_type for kind in ("opencl", "vulkan", "metal", "rocm")] == [4, 7, 8, 10]
+    assert tvm.device(7, 2) == tvm.vulkan(2) != tvm.vulkan(1) and tvm.device(4).device_name == "opencl"
+
+
+def test_references_of_convolutions_take_a_dilation_and_groups() -> None:
+    data, kernel = np.arange(18, dtype="float32").reshape(1, 2, 9), np.array([[[1, 2, 5]], [[3, -1, 4]]], "float32")
+    got = topi.testing.group_conv1d_ncw_python(data, kernel, 2, (1, 0), 3, 2)
+    padded = np.pad(data, ((0, 0), (0, 0), (1, 0)))
+    want = [[sum(padded[0, c, 2 * x + 3 * tap] * kernel[c, 0, tap] for tap in range(3)) for x in range(2)] for c in range(2)]
+    np.testing.assert_array_equal(got[0], want)
+    dense = np.concatenate([kernel, kernel], 1)
+    plain = topi.testing.conv1d_ncw_python(data, dense, 1, "SAME", 2)
+    assert plain.shape == (1, 2, 9), "SAME pads for the kernel as it is dilated"
+    other = topi.testing.conv1d_nwc_python(data.transpose(0, 2, 1), dense.transpose(2, 1, 0), 1, "SAME", 2)
+    np.testing.assert_array_equal(other, plain.transpose(0, 2, 1))
+
+
+def test_names_stand_in_tvms_modules() -> None:
+    from tilewright.compat.tvm._ffi.base import TVMError
+    from tilewright.compat.tvm._ffi.runtime_ctypes import DataType
+    from tilewright.compat.tvm.driver.build_module import form_irmodule, get_binds
+    from tilewright.compat.tvm.te.hybrid.runtime import allocate, ceil_div, output_tensor
+    from tilewright.compat.tvm.topi.nn.utils import simplify
+
+    assert TVMError is tvm.TVMError and DataType("float32x4").lanes == 4 and simplify(te.const(3) + 4) == 7
+    assert output_tensor((2, 3), "int8").shape == (2, 3) and allocate((4,)).dtype == np.float32 and ceil_div(7, 2) == 4
+    made = tvm.runtime.convert([1, [2, "x"]])
+    assert isinstance(made, tvm.container.Array) and isinstance(made[1], tvm.container.Array) and int(made[1][0]) == 2
+    A, B, C = chain()
+    binds, args = get_binds([A, C])
+    assert [binds[A], binds[C]] == args and args[0].name == "A"
+    mod = form_irmodule(te.create_schedule(C.op), args, "both", binds)
+    assert [str(name) for name in mod.get_global_vars()] == ["both"]
+
+
+def test_parallel_loops_are_serial_where_a_pass_says_so() -> None:
+    A, B, C = chain()
+    s = te.create_schedule(C.op)
+    s[C].parallel(C.op.axis[0])
+    mod = tvm.lower(s, [A, C])
+    assert "parallel" in str(mod) and "parallel" not in str(tvm.tir.transform.ConvertForLoopsToSerial()(mod))
+    assert isinstance(tvm.tir.transform.Simplify(), tvm.tir.transform.PrimFuncPass)
+
+
+def test_what_only_moves_elements_has_no_arithmetic_to_count() -> None:
+    A = te.placeholder((8,), name="A")
+    moved = te.compute((8,), lambda i: A[7 - i], name="moved")
+    with pytest.raises(RuntimeError, match="cannot find an operation on values"):
+        autotvm.task.compute_flop(te.create_schedule(moved.op))
+    space = autotvm.task.space.ConfigSpace()
+    space.define_split("t", space.axis(12), num_outputs=2)
+    assert [one.size for one in space.space_map["t"].entities] == [(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 12)]

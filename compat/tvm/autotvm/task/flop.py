@@ -10,10 +10,18 @@ from .....ir.visit import children, post_order
 from .....schedule import Schedule
 from .....te.operation import producers_first
 
-__all__ = ["compute_flop"]
+__all__ = ["compute_flop", "counted_flop"]
 
 
 def compute_flop(sch: Schedule) -> float:
+    """As counted_flop. Raises RuntimeError where nothing is counted: what only moves elements has no speed of arithmetic."""
+    counted = counted_flop(sch)
+    if not counted:
+        raise RuntimeError("cannot find an operation on values in this schedule; cfg.add_flop(...) says how many there are")
+    return counted
+
+
+def counted_flop(sch: Schedule) -> float:
     """Additions, products, quotients, comparisons of values and calls of all operations as declared; what is computed for
     indices, and a condition that reads no value, does not count. An operation's attribute "FLOP" says its own."""
     total = 0

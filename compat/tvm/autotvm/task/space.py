@@ -45,6 +45,17 @@ class VirtualAxis:
         return self.var if isinstance(self.var, int) else -1
 
 
+class Choices(tuple[Choice, ...]):
+    """The choices of a part."""
+
+    __slots__ = ()
+
+    @property
+    def entities(self) -> list[Choice]:
+        """The choices, as a list."""
+        return list(self)
+
+
 class AnnotateEntity(Annotate):
     """What is done to each of the loops: "none", "unroll" or "vec"."""
 
@@ -172,9 +183,9 @@ class ConfigSpace:
         return tuple(self._own.parts.values())
 
     @property
-    def space_map(self) -> dict[str, tuple[Choice, ...]]:
+    def space_map(self) -> dict[str, Choices]:
         """The choices of each part, by its name."""
-        return {part.name: part.choices for part in self.parts}
+        return {part.name: Choices(part.choices) for part in self.parts}
 
     @property
     def dims(self) -> list[int]:
@@ -324,7 +335,7 @@ class FallbackConfigEntity(ConfigSpace):
         for most in reversed(constraints):
             size.insert(0, max(factor for factor in get_factors(left) if most == -1 or factor <= max(most, 1)))
             left //= size[0]
-        self[name] = SplitEntity((-1, *size[1:]))
+        self[name] = SplitEntity(tuple(size))
 
     def define_split(self, name: str, axis: Any, policy: str = "factors", **options: Any) -> list[VirtualAxis]:
         """As ConfigSpace's."""

@@ -16,7 +16,7 @@ from .....schedule import Schedule, create_schedule
 from .....te import Tensor, placeholder
 from ...target import Target
 from .dispatcher import ApplyConfig, DispatchContext
-from .flop import compute_flop
+from .flop import compute_flop, counted_flop
 from .space import ConfigEntity, ConfigSpace, InstantiationError
 
 __all__ = ["TASK_TABLE", "Task", "TaskTemplate", "args_to_workload", "compute_flop", "create", "deserialize_args", "get_config",
@@ -202,5 +202,5 @@ def create(
         declared = registered(name)(*deserialize_args(task.args))
     space.errors = []   # of the first choices alone
     if isinstance(declared, tuple) and declared and isinstance(declared[0], Schedule):
-        task.flop = space.flop or compute_flop(declared[0])
+        task.flop = space.flop or counted_flop(declared[0])
     return task

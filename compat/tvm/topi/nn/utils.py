@@ -6,9 +6,9 @@ from typing import Any
 
 from .....arguments import is_sequence
 from .....te import Tensor
-from ..utils import get_const_int
+from ..utils import get_const_int, simplify
 
-__all__ = ["get_pad_tuple", "get_pad_tuple1d", "get_pad_tuple3d", "infer_pad", "infer_stride"]
+__all__ = ["get_pad_tuple", "get_pad_tuple1d", "get_pad_tuple3d", "infer_pad", "infer_stride", "simplify"]
 
 
 def get_pad_tuple(padding: Any, kernel: Any) -> tuple[Any, ...]:

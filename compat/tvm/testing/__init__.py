@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
-from ...driver.build import build
-from ...ir import ops
-from ...ir.visit import substitute
-from ...runtime import Device
-from .arith import Analyzer
-from .contrib.nvcc import have_tensorcore
-from .nd import cpu, cuda, device
-from .runtime import enabled as device_enabled
+from .... import te
+from ....driver.build import build
+from ....ir import ops
+from ....ir.visit import substitute
+from ....runtime import Device
+from ..arith import Analyzer
+from ..contrib.nvcc import have_tensorcore
+from ..nd import cpu, cuda, device
+from ..runtime import enabled as device_enabled
 
 __all__ = [
     "assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true", "check_numerical_grads",
