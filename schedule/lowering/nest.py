@@ -67,7 +67,8 @@ class Nest:
     at a place: -1 stands for none, their number for what the innermost one guards) what is computed there, `around` what
     outlives its iterations around the loop.
 
-    renamed: the variables that stand for loops while a second nest over the same loops is built.
+    renamed: the variables that stand for loops while a second nest over the same loops is built. borrowed: while a store predicate
+    is made, the loops over threads that it asks for (see `predicated`).
     """
 
     def __init__(self, bounds: Bounds, stage_bounds: StageBounds, storage: Storage, wrap: Callable[[Loop | int, Stmt], Stmt],
@@ -79,6 +80,7 @@ class Nest:
         self.computation = stage_bounds.computation
         self.buffers = [storage.buffers[tensor] for tensor in stage_bounds.computation.op.outputs]
         self.renamed: dict[Loop, Var] = {}
+        self.borrowed: dict[str, tuple[Var, Expr]] | None = None
 
     def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
         """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and
@@ -189,6 +191,8 @@ class Nest:
         loops = [loop for loop in (*own, *reversed(around)) if loop.thread == axis.thread_tag]
         for loop in sorted(loops, key=lambda loop: loop.attr.bind_thread is not axis):
             return self.renamed.get(loop, loop.value)
+        if self.borrowed is not None and self._borrows(axis.thread_tag, self.borrowed):
+            return self.borrowed[axis.thread_tag][0]
         name = self.computation.name
         raise UnboundThread(
             f"cannot lower {name}: it reads the thread axis {axis.name}", called=user_source(),
@@ -228,9 +232,32 @@ class Nest:
         return seq(*(BufferStore(buffer, value, self.indices(offsets, tensor)) for tensor, buffer, value in outputs))
 
     def predicated(self, body: Stmt, offsets: Mapping[IterVar, Expr]) -> Stmt:
-        """`body` where the store predicate holds."""
+        """`body` where the store predicate holds: within a loop over the threads that it speaks of, where a stage that is computed
+        within this one has such a loop, and neither this one nor what is around it does."""
         predicate = self.computation.stage.store_predicate
         if predicate is None:
             return body
+        self.borrowed = borrowed = dict[str, tuple[Var, Expr]]()
         condition = self.value(predicate, self.axis_values(offsets))
-        return body if is_const(condition, 1) else If(condition, body)
+        self.borrowed = None
+        body = body if is_const(condition, 1) else If(condition, body)
+        for tag, (var, extent) in borrowed.items():
+            body = For(var, const(0, var.dtype), extent, LoopKind.THREAD, body, tag)
+        return body
+
+    def _borrows(self, tag: str, borrowed: dict[str, tuple[Var, Expr]]) -> bool:
+        """Whether a stage that is computed within this one has a loop over the threads of a tag; the store is then in a loop over
+        them of its own, which is put into `borrowed`."""
+        own = set(self.stage_bounds.loops)
+        if tag in borrowed:
+            return True
+        for other in self.bounds.of.values():
+            if own.isdisjoint(other.enclosing):
+                continue
+            for loop in other.loops:
+                if loop.thread == tag and loop.var is not None and isinstance(loop.extent, IntImm):
+                    var = Var(tag.replace(".", "_"), loop.var.dtype)
+                    self.analyzer.bind(var, Range(const(0, var.dtype), loop.extent))
+                    borrowed[tag] = (var, loop.extent)
+                    return True
+        return False

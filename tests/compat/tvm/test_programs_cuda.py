@@ -139,3 +139,31 @@ def test_tiles_that_are_none_of_ours_are_refused() -> None:
         _load("wmma.matrix_b", 16, 16, "col_major")
     with pytest.raises(tvm.TVMError, match=r"TW0132: a tensor core takes no 8 by 16 elements in mma_a(.*\n)*.*16 by 16"):
         _product(8, 32)
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize("storing", [0, 5])
+def test_a_store_by_one_thread_of_a_stage_that_is_computed_within(storing: int) -> None:
+    A = te.placeholder((6, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    B = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="B")
+    C = te.compute((6,), lambda i: B[i] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    tx = te.thread_axis((0, 32), "threadIdx.x")
+    _, inner = s[B].split(B.op.reduce_axis[0], factor=32)
+    partial = s.rfactor(B, inner)
+    s[B].bind(s[B].op.reduce_axis[0], tx)
+    s[partial].compute_at(s[B], s[B].op.reduce_axis[0])
+    block, row = s[C].split(C.op.axis[0], 3)
+    s[C].bind(block, te.thread_axis("blockIdx.x"))
+    s[C].bind(row, te.thread_axis("threadIdx.y"))
+    s[C].set_store_predicate(tx.var.equal(storing))
+    with pytest.raises(tvm.TVMError, match="TW0341"):
+        tvm.lower(s, [A, C])
+    s[B].compute_at(s[C], row)
+    func = tvm.build(s, [A, C], "cuda")
+    assert f"if (thread_x == {storing})" in func.imported_modules[0].get_source()
+    a = np.random.default_rng(1).integers(-4, 5, (6, 64)).astype("float32")
+    c = tvm.nd.array(np.zeros(6, "float32"), tvm.cuda(0))
+    func(tvm.nd.array(a, tvm.cuda(0)), c)
+    np.testing.assert_array_equal(c.numpy(), a.sum(1) * 2)
