@@ -11,13 +11,15 @@ from ...ir.expr import Expr as PrimExpr
 from . import transform
 from .container import Array, Attrs, Map
 from .intrinsic_rules import register_intrin_lowering, register_op_attr
-from .ir_module import IRModule
+from .ir_module import GlobalVar, IRModule
 from .nodes import ours
 from .saved import load_json, save_json
 from .tir import FloatImm, IntImm
 
-__all__ = ["Array", "Attrs", "FloatImm", "IRModule", "IntImm", "Map", "PrimExpr", "Range", "assert_structural_equal", "load_json",
-           "register_intrin_lowering", "register_op_attr", "save_json", "structural_equal", "structural_hash", "transform"]
+__all__ = [
+    "Array", "Attrs", "FloatImm", "GlobalVar", "IRModule", "IntImm", "Map", "PrimExpr", "Range", "assert_structural_equal",
+    "load_json", "register_intrin_lowering", "register_op_attr", "save_json", "structural_equal", "structural_hash", "transform",
+]
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:

@@ -10,14 +10,25 @@ from rich.console import Console
 from ...ir import Function
 from .nodes import theirs
 
-__all__ = ["IRModule"]
+__all__ = ["GlobalVar", "IRModule"]
+
+
+class GlobalVar(str):
+    """The name of a function in a module."""
+
+    __slots__ = ()
+
+    @property
+    def name_hint(self) -> str:
+        """The name, as a text."""
+        return str(self)
 
 
 class IRModule:
     """Lowered functions by name; prints as their loops."""
 
     def __init__(self, functions: Mapping[Any, Function] | None = None) -> None:
-        self.functions = {str(name): theirs(function) for name, function in (functions or {}).items()}
+        self.functions: dict[str, Function] = {GlobalVar(name): theirs(function) for name, function in (functions or {}).items()}
 
     @staticmethod
     def from_expr(expr: Function) -> IRModule:
@@ -28,14 +39,20 @@ class IRModule:
         return self.functions[str(name)]
 
     def __setitem__(self, name: str, function: Function) -> None:
-        self.functions[str(name)] = theirs(function)
+        self.functions[GlobalVar(name)] = theirs(function)
 
     def __contains__(self, name: object) -> bool:
         return str(name) in self.functions
 
-    def get_global_vars(self) -> list[str]:
+    def get_global_vars(self) -> list[GlobalVar]:
         """The names of the functions."""
-        return list(self.functions)
+        return [GlobalVar(name) for name in self.functions]
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The name of a function that is there. Raises ValueError."""
+        if name not in self.functions:
+            raise ValueError(f"the module has no function {name!r}; there are {', '.join(self.functions)}")
+        return GlobalVar(name)
 
     def update(self, other: IRModule) -> None:
         """Takes over the functions of another module."""

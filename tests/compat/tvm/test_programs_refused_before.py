@@ -205,7 +205,11 @@ def test_names_stand_in_tvms_modules() -> None:
     binds, args = get_binds([A, C])
     assert [binds[A], binds[C]] == args and args[0].name == "A"
     mod = form_irmodule(te.create_schedule(C.op), args, "both", binds)
-    assert [str(name) for name in mod.get_global_vars()] == ["both"]
+    assert [name.name_hint for name in mod.get_global_vars()] == ["both"]
+    (key, function), = mod.functions.items()
+    assert isinstance(key, tvm.ir.GlobalVar) and mod[key] is function is mod["both"] and mod.get_global_var("both") == key
+    with pytest.raises(ValueError, match="no function 'none'; there are both"):
+        mod.get_global_var("none")
 
 
 def test_parallel_loops_are_serial_where_a_pass_says_so() -> None:
