@@ -67,7 +67,7 @@ def best_trial(task: Task, database: Database) -> Trial:
                 f"the best record of {task.name} is refused: {kind}", reason=message, called=user_source(),
                 fix="tune it here: autotune.tune(args, database=...)")
         for failure in refused:
-            warnings.warn(printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}"), stacklevel=4)
+            _warn(printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}"))
     if best is None:
         raise NoRecord(f"{str(database.path)!r} holds no verified result for {task.name}", called=user_source(),
                        reason=_what_there_is(task, database), fix="tune it: autotune.tune(args, database=...)")
@@ -129,7 +129,7 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
     a database raises.
     """
     if not isinstance(database, Database) and not Path(database).exists():
-        warnings.warn(printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"), stacklevel=4)
+        _warn(printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"))
         return None
     is_tuned = target.backend.for_processors or target.backend.rules == "gpu"
     if not is_tuned or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
@@ -140,8 +140,14 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
         return None
     except (RecordDoesNotFit, WrongRecord, WorkerFailed) as error:
         told = f"{error.headline}: {error.reason}; the kernel takes topi's schedule"
-        warnings.warn(printable(told, lines=True), stacklevel=4)
+        _warn(printable(told, lines=True))
         return None
+
+
+def _warn(text: str) -> None:
+    """Warns at the user's line."""
+    source = user_source()
+    warnings.warn_explicit(text, UserWarning, source.file if source else __file__, source.line if source else 1)
 
 
 def _what_there_is(task: Task, database: Database) -> str:

@@ -237,7 +237,7 @@ def _client(address: str) -> Any:
                              fix='pip install "tilewright[fleet]"') from None
     try:
         return distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, TypeError) as error:    # TypeError: TLS without certificates in Dask's settings
         raise _lost(f"{address}: {error}") from None
 
 

@@ -49,18 +49,20 @@ class Template:
         self._takes_cfg = parameters[:1] == ["cfg"]
 
     def __call__(self, *arguments: Any) -> tuple[Schedule, list[Tensor]]:
-        return self._run(Configurator(), arguments)
+        return self.run(Configurator(), arguments)
 
     def task(self, *arguments: Any, target: str | Target = "llvm") -> Task:
         """What autotune.tune and autotune.best take: this template for these arguments, on the CPU that `target` names.
 
         Raises BadTemplate (TW0607), and what the function raises.
         """
-        space = TemplateSpace.learn(f"template:{self.name}", lambda cfg: self._run(cfg, arguments))
-        _, args = self._run(Configurator(), arguments)
+        space = TemplateSpace.learn(f"template:{self.name}", lambda cfg: self.run(cfg, arguments))
+        _, args = self.run(Configurator(), arguments)
         return Task.of(args, target, space=space, name=self.name)
 
-    def _run(self, cfg: Configurator, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
+    def run(self, cfg: Any, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
+        """What the function returns by a configuration: a Configurator, or what has its methods. Raises BadTemplate (TW0607), and
+        what the function raises."""
         token = _current.set(cfg)
         try:
             result: Any = self.function(cfg, *arguments) if self._takes_cfg else self.function(*arguments)

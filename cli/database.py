@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..autotune.records import Database, TunedTask
+    from ..autotune.templates import Template
 
 __all__ = ["DATABASE", "add_commands", "report_database"]
 
@@ -67,7 +68,10 @@ def _list(options: argparse.Namespace) -> int:
     from ..autotune.records import Database
 
     with Database(options.database, must_exist=True) as database:
-        for task in database.tasks():
+        tasks = database.tasks()
+        if not tasks:
+            raise _no_task(options.database, "", database)
+        for task in tasks:
             best, baseline = (readable(time) if time else "-" for time in (task.best, task.baseline))
             _print(f"{printable(task.name)}  {task.key.digest}  {task.trials} trials, {task.failures} failed, best {best}, "
                    f"unscheduled {baseline}")
@@ -88,6 +92,12 @@ def _chosen(database: Database, wanted: str) -> list[TunedTask]:
     return [task for task in database.tasks() if not wanted or task.name == wanted or task.key.digest.startswith(wanted)]
 
 
+def _no_task(path: str, wanted: str, database: Database) -> NoRecord:
+    what, known = f"task {wanted!r}" if wanted else "tasks", ", ".join(task.name for task in database.tasks())
+    return NoRecord(f"{path!r} has no {what}", called=user_source(), allowed=known,
+                    fix="" if known else f"tilewright tune FILE.py:FUNCTION -d {path} adds one")
+
+
 def _best(options: argparse.Namespace) -> int:
     from ..autotune.progress import readable
     from ..autotune.records import Database
@@ -99,8 +109,7 @@ def _best(options: argparse.Namespace) -> int:
     with Database(options.database, must_exist=True) as database:
         tasks = _chosen(database, options.task)
         if not tasks:
-            raise NoRecord(f"{options.database!r} has no task {options.task!r}", called=user_source(),
-                           allowed=", ".join(task.name for task in database.tasks()))
+            raise _no_task(options.database, options.task, database)
         for task in tasks:
             best = database.best(task.key)
             time = readable(best.time) if best is not None and best.time is not None else "nothing succeeded"
@@ -140,28 +149,29 @@ def _export(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> int:
     from ..autotune.lines import read_lines
     from ..autotune.records import Database
+    from ..autotune.templates import Template
     from .tuning import run_file
 
     missing = next((log for log in options.logs if log != "-" and not Path(log).is_file()), None)
     if missing is not None:
         raise NoRecord(f"there is no file {missing!r}", called=user_source(), fix="tilewright db export writes one")
-    if options.program is not None:
-        run_file(options.program)
+    templates = [] if options.program is None else [
+        each for each in run_file(options.program).values() if isinstance(each, Template)]
     with Database(options.database) as database:
         for log in options.logs:
             with sys.stdin.buffer if log == "-" else Path(log).open("rb") as file:
                 lines = read_lines(file)
-                new = database.import_lines(lines if options.program is None else _of_tvm(lines, options.target))
+                new = database.import_lines(lines if options.program is None else _of_tvm(lines, options.target, templates))
             _say(f"{new} new trials from {'the standard input' if log == '-' else log} in {Path(options.database).absolute()}")
     return 0
 
 
-def _of_tvm(lines: Iterator[str], target: str) -> Iterator[str]:
+def _of_tvm(lines: Iterator[str], target: str, templates: list[Template]) -> Iterator[str]:
     """The lines of a log of TVM's as lines of ours; tells which were left out, and why."""
     from ..autotune.lines import Line, to_line
     from ..compat.tvm.logs import imported
 
-    found = imported(lines, target)
+    found = imported(lines, target, templates)
     for reason, count in found.left.items():
         _say(f"{count} lines left out: {reason}")
     for task, trial in found.trials:

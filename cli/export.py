@@ -77,11 +77,20 @@ def _export_alone(made: Any, options: argparse.Namespace) -> int:
     if options.library is None:
         _say("tilewright export: LIBRARY is missing: libname.so, libname.a or name.o")
         return 2
+    _require_database(options.tuned)
     name = options.name or options.source.rpartition(":")[2]
     built = build(cast("Buildable", made), target=(options.target or ["llvm"])[0], name=name, tuned=options.tuned)
     for path in built.export(options.library, threads=options.threads or "openmp"):
         print(path)
     return 0
+
+
+def _require_database(path: str | None) -> None:
+    """Raises NoRecord (TW0633) where there is no such file: its name is wrong, and libraries are not looked at as they are made."""
+    from ..autotune.records import Database
+
+    if path is not None:
+        Database(path, must_exist=True).close()
 
 
 def _library_of_function(made: Any, options: argparse.Namespace) -> Library:
@@ -90,6 +99,7 @@ def _library_of_function(made: Any, options: argparse.Namespace) -> Library:
 
     name = options.name or options.source.rpartition(":")[2]
     stem = Path(options.library or name).stem.removeprefix("lib")
+    _require_database(options.tuned)
     library = Library(name if options.python else stem or name, tuned=options.tuned)
     for key, what in cast("Mapping[str, Any]", made).items() if isinstance(made, Mapping) else [(name, made)]:
         library.add(key, what, target=options.target or "llvm")
@@ -106,6 +116,7 @@ def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[s
     described = _described(path)
     switches = {key: described[key] for key in ("exact", "bounds_check", "fast_math", "fp_contract") if key in described}
     tuned = options.tuned or (str(Path(path).parent / described["tuned"]) if "tuned" in described else None)
+    _require_database(tuned)
     library = Library(options.name or described["name"], tuned=tuned, **switches)
     for function in described["function"]:
         source = str(Path(path).parent / function["source"])

@@ -48,6 +48,7 @@ def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, targe
     if isinstance(what, (list, tuple)):
         parts = list(cast("Sequence[Any]", what))
         if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
+            _require_work(parts, name)
             return lower_schedule(scheduled(parts, target, exact), parts, name)
         if len(parts) == 2 and isinstance(parts[0], Schedule):
             _require_exact(parts[0], exact)
@@ -62,6 +63,17 @@ def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, targe
                 "(a schedule inside a dict as (schedule, args))",
         fix="tw.build(s, [A, B, C]): the tensors in the order in which the kernel will be called",
     )
+
+
+def _require_work(parts: Sequence[Tensor | Var], name: str) -> None:
+    """Raises ArgumentNotBuildable (TW0420) for a list in which nothing is computed: most likely its result was forgotten."""
+    if any(isinstance(part, Tensor) and not part.op.is_given for part in parts):
+        return
+    given = next((part for part in parts if isinstance(part, Tensor)), None)
+    raise ArgumentNotBuildable(
+        f"'{name}' would compute nothing", reason=f"every tensor of the list is given: {', '.join(part.name for part in parts)}",
+        declared=None if given is None else given.source, called=user_source(),
+        fix="tw.build([A, B, C]): the inputs, then what is computed from them")
 
 
 def _require_exact(schedule: Schedule, exact: bool) -> None:

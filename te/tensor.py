@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from ..arguments import as_tuple, is_a
@@ -199,6 +200,10 @@ class TensorRegion(TensorSlice):
         super().__init__(tensor, indices)
         self.shape = ()  # of no use before the intrinsic says what it takes
 
+    def __repr__(self) -> str:
+        told = (f"{each.start}:{each.stop}" if is_a(each, slice) else str(each) for each in self.indices)
+        return f"TensorRegion({self.tensor.name}[{', '.join(told)}])"
+
     def __getitem__(self, indices: Any) -> Any:
         at = next(at for at, index in enumerate(self.indices) if isinstance(index, slice))
         raise _bad_index(self.tensor, at, self.indices[at], "range")
@@ -287,16 +292,18 @@ def _index(tensor: Tensor, at: int, index: Any) -> Expr:
     return expr
 
 
-def _bad_index(tensor: Tensor, at: int, index: slice[Any, Any, Any] | Expr | str, kind: object) -> BadIndex:
+def _bad_index(tensor: Tensor, at: int, index: slice[Any, Any, Any] | Expr | str | EllipsisType, kind: object) -> BadIndex:
     shown = str(index) if isinstance(index, Expr) else repr(index)
     if isinstance(index, slice):
         shown = f"{tensor.name}[{index.start}:{index.stop}]"
         fix = (f"compute a part by its elements: te.compute((n,), lambda i: {tensor.name}[begin + i]); ranges are what a "
                "tensor intrinsic is called with")
+    elif index is ...:
+        shown, fix = "...", "write an index for each dimension"
     else:
         fix = "convert it: index.astype(\"int32\"), and use // instead of / between integers"
     return BadIndex(
-        f"index {at} of {tensor.name} is no integer", reason=f"got {shown[:200]}, a {kind}", declared=tensor.source,
+        f"index {at} of {tensor.name} is no integer", reason=f"got {shown[:200]}" if index is ... else f"got {shown[:200]}, a {kind}", declared=tensor.source,
         called=user_source(), allowed="integer expressions, constants and numpy integers", fix=fix,
     )
 

@@ -57,5 +57,7 @@ def _unknown(module: ModuleType, name: str, names: list[str], subpackages: tuple
     """The error for a name that neither the package nor those below it have, or that one of those has."""
     owner = module.__name__.partition(".")[2]
     below = () if name.startswith("_") else subpackages
-    homes = [package for package in below if name in dir(import_module(f".{package}", module.__name__))]
-    return unknown_name(NoSuchName, owner, name, names, {name: f"{owner}.{homes[0]}.{name}"} if homes else None)
+    inside = {package: dir(import_module(f".{package}", module.__name__)) for package in below}
+    homes = [package for package, its in inside.items() if name in its]
+    known = [*names, *(f"{package}.{each}" for package, its in inside.items() for each in its)]
+    return unknown_name(NoSuchName, owner, name, known, {name: f"{owner}.{homes[0]}.{name}"} if homes else None)

@@ -17,6 +17,7 @@ from ...arguments import is_a, is_sequence
 from ...autotune.errors import BadRecordLine
 from ...autotune.lines import is_time
 from ...autotune.task import Task
+from ...autotune.templates import Template
 from ...autotune.trial import Trial
 from ...errors import TilewrightError, user_source
 from ...schedule import to_json
@@ -25,7 +26,7 @@ from .auto_scheduler.steps import scheduled
 from .auto_scheduler.workload_registry import workload_key_to_tensors
 from .autotvm.measure import Measuring, measure_option
 from .autotvm.record import decode
-from .autotvm.task.task import create
+from .autotvm.task.task import create, register
 from .target import Target
 
 __all__ = ["Imported", "imported"]
@@ -43,10 +44,13 @@ class Imported:
     left: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def imported(lines: Iterable[str], target: str = "llvm") -> Imported:
+def imported(lines: Iterable[str], target: str = "llvm", templates: Iterable[Template] = ()) -> Imported:
     """What the lines of a log say, for tasks on `target`, whatever they were measured on. Templates and workloads are those that
-    are registered. Raises BadRecordLine (TW0634) for a line that is of no such log."""
+    are registered by TVM's names; templates: tilewright.autotune's, too. Raises BadRecordLine (TW0634) for a line that is of no
+    such log."""
     found = Imported()
+    for template in templates:
+        register(template)
 
     @cache
     def measuring(name: str, args: tuple[Any, ...]) -> Measuring:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import autotune_faults as faults
@@ -112,4 +113,13 @@ def test_without_dask_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(fleet, "import_module", missing)
     with pytest.raises(MissingPackage, match=r'TW0611(.*\n)*.*pip install "tilewright\[fleet\]"'):
+        autotune.tune(faults.doubling(), runner="tls://127.0.0.1:8786")
+
+
+def test_tls_without_certificates_is_an_error_of_the_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(*_: object, **__: object) -> None:
+        raise TypeError("TLS expects a `ssl_context` argument")
+
+    monkeypatch.setattr(fleet, "import_module", lambda _: SimpleNamespace(Client=refusing))
+    with pytest.raises(RunnerLost, match=r"TW0613(.*\n)*.*tls://127.0.0.1:8786: TLS expects"):
         autotune.tune(faults.doubling(), runner="tls://127.0.0.1:8786")

@@ -70,6 +70,14 @@ def test_best_is_code_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(made, Schedule) and to_json(made.trace) == RIGHT
 
 
+@pytest.mark.parametrize("command", ["ls", "best"])
+def test_a_database_without_results_is_said_to_have_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Database("tune.sqlite").close()
+    assert main(["db", command]) == 1
+    heard = capsys.readouterr()
+    assert not heard.out and "TW0633: 'tune.sqlite' has no tasks" in heard.err and "tilewright tune" in heard.err
+
+
 def test_code_by_places_says_what_every_record_says() -> None:
     a = te.placeholder((16, 24), name="A")
     b = te.compute((16, 24), lambda i, j: a[i, j] + 1, name="B")

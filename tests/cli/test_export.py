@@ -52,6 +52,9 @@ def test_what_cannot_be_exported_is_said_in_a_line(program: Path, tmp_path: Path
         assert "it is given as FILE.py:FUNCTION" in " ".join(capsys.readouterr().err.split())
     assert main(["export", f"{program}:halve", str(tmp_path / "libx.exe")]) == 1
     assert "TW0701" in capsys.readouterr().err
+    assert main(["export", f"{program}:halve", str(tmp_path / "libx.so"), "--tuned", "misspelt.sqlite"]) == 1
+    assert "TW0633: there is no database 'misspelt.sqlite'" in capsys.readouterr().err
+    assert not list(tmp_path.glob("libx*")) and not Path("misspelt.sqlite").exists()
 
 
 LIBRARY = """
@@ -108,7 +111,7 @@ def test_a_file_lists_the_functions_of_a_library(listed: Path, tmp_path: Path, c
     ("rows = 8", "columns = 8", "does not take its arguments"), ("rows = 8", "rows = ", "Invalid value"),
     ("rows = 8", "rows = " + "[" * 3000, "recursion"), ('name = "shapes"', 'name = "a b"', "TW0703"),
     ('name = "halve"', 'name = "class"', "TW0703"), ('name = "halve"', "name = 'a\"b'", "TW0422"),
-    ('threads = "none"', 'threads = "nine"', "TW0702"),
+    ('threads = "none"', 'threads = "nine"', "TW0702"), ('threads = "none"', 'tuned = "misspelt.sqlite"', "TW0633"),
 ])
 def test_a_file_that_lists_no_library_is_refused(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: str, by: str, reason: str,

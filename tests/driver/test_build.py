@@ -94,6 +94,14 @@ def test_what_cannot_be_built(what: str, args: str | None, told: str) -> None:
         tw.build({"schedule": s, "nothing": None, "empty": []}[what], B if args else None)
 
 
+def test_a_list_without_a_result_is_no_kernel_of_nothing() -> None:
+    _, A, B = increment()
+    with pytest.raises(ArgumentNotBuildable, match=r"TW0420: 'main' would compute nothing\n  every tensor .* given: A +\("):
+        tw.build([A])
+    with pytest.raises(ArgumentNotBuildable, match="'forgotten' would compute nothing"):
+        tw.build({"whole": [A, B], "forgotten": [A]})
+
+
 @pytest.mark.parametrize("name", ["a b", "a-b", "größe", "", 'a"b', "1st", 3, None])
 def test_a_name_is_an_identifier(name: Any) -> None:
     s, A, B = increment()

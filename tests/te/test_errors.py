@@ -181,6 +181,9 @@ def test_other_bad_indices(index):
 
 def test_a_range_of_a_tensor_is_no_value():
     A = te.placeholder((4, 4), name="A")
+    assert repr(A[0, 0:2]) == "TensorRegion(A[0, 0:2])"
+    with pytest.raises(te_errors.BadIndex, match=r"got \.\.\. (.*\n)*.*write an index for each dimension"):
+        _ = A[..., 0]
     for use in (lambda part: part + 1, lambda part: te.exp(part), lambda part: part[0], lambda part: part < 2,
                 lambda part: te.compute((2,), lambda i: part)):
         with pytest.raises(te_errors.BadIndex, match=r"(?s)index 1 of A is no integer.*got A\[0:2\].*tensor intrinsic"):

@@ -115,6 +115,22 @@ def test_a_log_of_both_is_imported_from_the_command_line(tmp_path: Path, monkeyp
         assert best is not None and best.time is not None and best.time != 1e-6
 
 
+def test_a_log_of_autotvm_is_of_a_template_in_our_own_names_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    ours = PROGRAM.partition("@auto_scheduler")[0].replace("import auto_scheduler, autotvm, te", "import te").replace(
+        "@autotvm.template", "from tilewright import autotune\n@autotune.template").replace("logged product", "logged in our names")
+    Path("asks.py").write_text(ours.replace("autotvm.", "autotune.templates."))
+    Path("takes.py").write_text(ours.replace("autotvm.get_config()", "cfg").replace("(n, l, m):\n    A, B, C", "(cfg, n, l, m):\n    A, B, C"))
+    Path("tvm.log").write_text(of_template(8, name="tests/logged in our names"))
+    for program in ("asks", "takes"):
+        monkeypatch.setattr("tilewright.compat.tvm.autotvm.task.task.TASK_TABLE", {})
+        assert main(["db", "import", "tvm.log", "-d", program, "--program", f"{program}.py"]) == 0
+        assert "1 new trials from tvm.log" in capsys.readouterr().err
+        assert main(["db", "best", program]) == 0
+        assert "factor=8" in capsys.readouterr().out, program
+
+
 def test_what_is_no_log_of_a_tuner_is_refused() -> None:
     with pytest.raises(BadRecordLine, match=r"TW0634: line 2 is no record(.*\n)*.*no tuner of TVM's"):
         imported([of_workload([], failed=1), "{}"])

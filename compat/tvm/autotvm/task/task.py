@@ -10,6 +10,7 @@ from .....arguments import as_tuple, is_sequence
 from .....autoschedule.search.space import Configurator, Rejected, TemplateSpace
 from .....autotune.errors import BadTemplate, NothingToTune
 from .....autotune.task import Task as HouseTask
+from .....autotune.templates import Template
 from .....errors import user_source
 from .....ir.expr import IntImm, Var
 from .....schedule import Schedule, create_schedule
@@ -69,6 +70,13 @@ def registered(name: str) -> TaskTemplate:
         raise NothingToTune(f"there is no template {name!r}", called=user_source(), allowed=", ".join(sorted(TASK_TABLE)),
                             fix=f"@autotvm.template({name!r}) above the function, in a module that this program imports")
     return TASK_TABLE[name]
+
+
+def register(ours: Template) -> None:
+    """Registers a template of tilewright.autotune under its name, where none of AutoTVM's has it."""
+    known = TASK_TABLE.setdefault(ours.name, TaskTemplate())
+    if known.fcustomized is None and known.fcompute is None:
+        known.fcustomized = lambda *args: ours.run(get_config(), args)
 
 
 def template(task_name: Any = None, func: Callable[..., Any] | None = None) -> Any:
