@@ -303,8 +303,8 @@ def _bad_index(tensor: Tensor, at: int, index: slice[Any, Any, Any] | Expr | str
     else:
         fix = "convert it: index.astype(\"int32\"), and use // instead of / between integers"
     return BadIndex(
-        f"index {at} of {tensor.name} is no integer", reason=f"got {shown[:200]}" if index is ... else f"got {shown[:200]}, a {kind}", declared=tensor.source,
-        called=user_source(), allowed="integer expressions, constants and numpy integers", fix=fix,
+        f"index {at} of {tensor.name} is no integer", declared=tensor.source, called=user_source(),
+        reason=f"got {shown[:200]}" if index is ... else f"got {shown[:200]}, a {kind}", allowed="integer expressions, constants and numpy integers", fix=fix,
     )
 
 

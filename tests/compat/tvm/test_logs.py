@@ -121,7 +121,8 @@ def test_a_log_of_autotvm_is_of_a_template_in_our_own_names_too(tmp_path: Path, 
     ours = PROGRAM.partition("@auto_scheduler")[0].replace("import auto_scheduler, autotvm, te", "import te").replace(
         "@autotvm.template", "from tilewright import autotune\n@autotune.template").replace("logged product", "logged in our names")
     Path("asks.py").write_text(ours.replace("autotvm.", "autotune.templates."))
-    Path("takes.py").write_text(ours.replace("autotvm.get_config()", "cfg").replace("(n, l, m):\n    A, B, C", "(cfg, n, l, m):\n    A, B, C"))
+    Path("takes.py").write_text(ours.replace("autotvm.get_config()", "cfg").replace(
+        "(n, l, m):\n    A, B, C", "(cfg, n, l, m):\n    A, B, C"))
     Path("tvm.log").write_text(of_template(8, name="tests/logged in our names"))
     for program in ("asks", "takes"):
         monkeypatch.setattr("tilewright.compat.tvm.autotvm.task.task.TASK_TABLE", {})
