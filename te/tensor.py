@@ -304,7 +304,8 @@ def _bad_index(tensor: Tensor, at: int, index: slice[Any, Any, Any] | Expr | str
         fix = "convert it: index.astype(\"int32\"), and use // instead of / between integers"
     return BadIndex(
         f"index {at} of {tensor.name} is no integer", declared=tensor.source, called=user_source(),
-        reason=f"got {shown[:200]}" if index is ... else f"got {shown[:200]}, a {kind}", allowed="integer expressions, constants and numpy integers", fix=fix,
+        reason=f"got {shown[:200]}" if index is ... else f"got {shown[:200]}, a {kind}",
+        allowed="integer expressions, constants and numpy integers", fix=fix,
     )
 
 

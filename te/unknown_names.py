@@ -13,7 +13,8 @@ def unknown_name(
     kind: type[TilewrightError], owner: str, name: str, known: Iterable[str], elsewhere: Mapping[str, str] | None = None,
 ) -> AttributeError:
     """The error for `owner.name`, an AttributeError too. known: the names that there are, of packages below with a dot;
-    elsewhere: what to write for names that others have. Names that begin with _ are protocols that Python and others ask for: plain errors, quickly made."""
+    elsewhere: what to write for names that others have. Names that begin with _ are protocols that Python and others ask for: plain
+    errors, quickly made."""
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     from difflib import get_close_matches
