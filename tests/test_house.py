@@ -129,8 +129,8 @@ LATE = {
         "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
-    "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task autotune.templates "
-        "compat.tvm.logs cli.tuning schedule schedule.model.code_by_places",
+    "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
+        "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.code_by_places",
     "cli/models.py": "driver.build graph graph.errors graph.types",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",
