@@ -57,18 +57,15 @@ def ours(file: Path, inputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
         m(**{name: inputs[name] for name in m.inputs})
     facts["memory"] = most_memory()
     return {**facts, "nodes": len(g.transform().nodes), "kernels": len(m.kernels), "calls": sum(m.kernels.values()),
-            "arena": m.arena_bytes, "weights": sum(array.nbytes for array in g.params.values()), **_layout(g)}
+            "arena": m.arena_bytes, "live": _live(m), "weights": sum(array.nbytes for array in g.params.values())}
 
 
-def _layout(g: Any) -> dict[str, int]:
-    """The most bytes of the arena that live at one time."""
-    from tilewright.codegen.result import BuildOptions
+def _live(m: Any) -> int:
+    """The most bytes of a model's arena that live at one time."""
     from tilewright.graph.arena import peak
-    from tilewright.graph.passes import default_passes, transformed
-    from tilewright.graph.program import build_program
 
-    program = build_program(transformed(g, default_passes()), "llvm", BuildOptions(), None, False, {})
-    return {"live": peak(program.plan.lifetimes(program.parts))}
+    program = m._program({})
+    return peak(program.plan.lifetimes(program.parts))
 
 
 def theirs(runtime: str, file: str, inputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
