@@ -249,7 +249,7 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
     stage.reorder(*before, *late, *after, *rows, lane)
     before = _in_parallel(group, stage, before if order.panels else [*before, *late])
     for load, panel in zip(plan.packed, panels, strict=True):
-        if order.panels and plan.lane[0] in axes_of(load):
+        if before and order.panels and plan.lane[0] in axes_of(load):
             panel.compute_at(stage, before[-1])
     for axis in rows:
         stage.unroll(axis)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.fusion import axes_shared, computed_again
 from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, gathers, terms_of
 from tilewright.autoschedule.estimate import Estimate
@@ -279,3 +280,21 @@ def test_a_sum_may_read_one_number_that_is_a_reduction_itself() -> None:
     x, y = np.arange(7, dtype="float32"), np.empty((5, 9), "float32")
     tw.build([a, total])(x, y)
     np.testing.assert_array_equal(y, np.full((5, 9), 3 * 6 + 3, "float32"))
+
+
+def test_panels_of_lanes_that_are_one_vector_stay_outside_of_all_loops() -> None:
+    """There is no loop then that a panel could be copied in: some ways ended in an IndexError."""
+    A, B = te.placeholder((13, 2, 130), name="A"), te.placeholder((3, 1, 2, 2), name="B")
+    f = te.reduce_axis((0, 2), "f")
+    C = te.compute((130, 13, 3, 1, 2), lambda i, j, k, m, n: te.sum(A[j, f, i] * B[k, m, n, f], axis=f), name="C")
+    counts: list[int] = []
+
+    def take(at: int) -> Any:
+        return scheduler.schedule([C], "llvm", chooser=lambda _, ways: (
+            counts.append(len(ways)), min(at, len(ways) - 1))[1])
+
+    take(1000)
+    assert len(counts) == 2, "a contraction, or any sum"
+    for at in range(counts[0] - 1, counts[1]):
+        text = str(tw.lower(take(at), [A, B, C]))
+        assert "130" in text and "vectorized" in text
