@@ -109,8 +109,8 @@ def _apply(group: Group, found: Contraction) -> None:
     rows, i = stage.split(i, factor=ROWS)
     columns, j = stage.split(j, factor=COLUMNS)
     stage.vectorize(j)
-    width, all_tiles = _width(group, found, threads), ceil(size_of(found.columns) / COLUMNS)
-    if width < all_tiles:
+    width = _width(group, found, threads)
+    if width is not None:
         wide, columns = stage.split(columns, factor=width)
         stage.reorder(*outer, wide, rows, columns, i, j)
         task = fused(stage, [*outer, wide])
@@ -120,19 +120,19 @@ def _apply(group: Group, found: Contraction) -> None:
         task = columns = fused(stage, [*outer, rows, columns])
     if threads:
         stage.parallel(task)
-    _packed(s[b], found.is_along(found.b), threads and width == all_tiles)
+    _packed(s[b], found.is_along(found.b), threads and width is None)
     sums.compute_at(stage, columns)
     terms = ceil(size_of(found.summed) / STEP) * STEP
     row = sums.op.axis[-3]
     sums.tensorize(row, te.intrinsics.get("x86.tile_dot_32x32", terms, str(found.a.dtype), str(found.b.dtype)))
 
 
-def _width(group: Group, found: Contraction, threads: bool) -> int:
-    """Tiles of columns that a task has: as many as half of L2 holds, if all threads have their tasks."""
+def _width(group: Group, found: Contraction, threads: bool) -> int | None:
+    """Tiles of columns that a task has: as many as half of L2 holds, if all threads have their tasks; None where it holds all."""
     tiles = ceil(size_of(found.columns) / COLUMNS)
     held = max(group.machine.l2 // 2 // (COLUMNS * ceil(size_of(found.summed) / STEP) * STEP), 1)
     if held >= tiles:
-        return tiles
+        return None
     tasks = TASKS * group.machine.cores if threads else 1
     return max(min(held, tiles * size_of(found.outer) // tasks), 1)
 

@@ -28,10 +28,10 @@ from ..operations import fixed_extent, is_known, loads_of, size_of, source
 from ..plan import Candidate
 from .contraction_nest import Elements, Run, contraction_nest, copied_how, lies_along, read_in_place
 from .digits import digits_of, in_digits
-from .factors import of_factors, sides_of
+from .factors import of_factors, sides_of, sweep_factors
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans, together
-from .injective import sweep, worth_threads
+from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -79,9 +79,7 @@ def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -
             group.s.undo(attempt)
             return False
         group.choose("contraction", ways)
-        for matrix in apart.heads[len(group.heads):]:
-            if group.s[matrix].attach_type == "root":
-                sweep(group, matrix)
+        sweep_factors(group, apart)
     return True
 
 

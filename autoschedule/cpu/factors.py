@@ -21,11 +21,12 @@ from ...te.factors import factors
 from ...te.operation import Operation
 from ..contractions import converted
 from ..operations import axes_in, contiguous, depends_on, fixed_extent
+from .injective import sweep
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Sides", "are_widened", "of_factors", "sides_of"]
+__all__ = ["Sides", "are_widened", "of_factors", "sides_of", "sweep_factors"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,13 @@ def of_factors(group: Group, sides: Sides) -> Group:
     if group.output is not anchor:
         stage.compute_inline()
     return replace(group, anchor=product.op, heads=(*group.heads, a.op, b.op))
+
+
+def sweep_factors(group: Group, apart: Group) -> None:
+    """Schedules the matrices by which `of_factors` told a group apart, where no rule has put them at what reads them."""
+    for matrix in apart.heads[len(group.heads):]:
+        if group.s[matrix].attach_type == "root":
+            sweep(group, matrix)
 
 
 def _loads(factor: Expr) -> list[ProducerLoad]:

@@ -33,12 +33,11 @@ from ..contractions import upstream
 from ..operations import is_known, source
 from ..plan import Candidate
 from .byte_tiles import byte_tiles
-from .factors import Sides, are_widened, of_factors, sides_of
+from .factors import Sides, are_widened, of_factors, sides_of, sweep_factors
 from .fallback import reduction
 from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
 from .gemv import gemv, thin
-from .injective import sweep
 from .operands import Operands, is_product, operands, reduce_axes
 from .streams import last_cache
 
@@ -75,9 +74,7 @@ def _products(group: Group) -> None:
     elif (sides := _to_widen(group)) is not None:
         wide = of_factors(group, sides)
         _products(wide)
-        for matrix in wide.heads[len(group.heads):]:
-            if group.s[matrix].attach_type == "root":
-                sweep(group, matrix)
+        sweep_factors(group, wide)
     elif all(constant_extent(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         product = operands(group)
         kept = is_known(source(product.b)) and not product.product.in_place

@@ -193,10 +193,12 @@ def _read_by(
             for axis, index in zip(dimensions, indices, strict=True):
                 reads.setdefault(axis, []).append(index)
     result: list[tuple[IterVar, Span | None, bool]] = []
+    guarded: _Taken | None = None
     for axis, indices in reads.items():
         span, positions = _part_read(reader, boxes, axis, indices, bounds.analyzer, turns)
         if not computation.stage.is_tensorized and any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(*indices)):
-            narrow = _part_read(reader, _taken(reader, relaxed, bounds.analyzer, True), axis, indices, bounds.analyzer, turns)
+            guarded = guarded or _taken(reader, relaxed, bounds.analyzer, True)
+            narrow = _part_read(reader, guarded, axis, indices, bounds.analyzer, turns)
             span, positions = narrow if _is_narrower(narrow[0], span) else (span, positions)
         if positions is not None:
             reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))

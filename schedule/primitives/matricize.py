@@ -123,15 +123,19 @@ def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | Non
     any other factor itself, where it reads a tensor."""
     sides: list[Expr] = []
     for factor in factors(op) or ():
-        value = factor
-        while isinstance(value, Cast) and not as_converted:
-            value = value.value
-        value = within_tf32(value)
+        value = within_tf32(factor if as_converted else _stored(factor))
         if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
             sides.append(value)
         elif any(isinstance(node, ProducerLoad) for node in post_order(factor)):
             sides.append(factor)
     return (sides[0], sides[1]) if len(sides) == 2 else None
+
+
+def _stored(factor: Expr) -> Expr:
+    """What is converted."""
+    while isinstance(factor, Cast):
+        factor = factor.value
+    return factor
 
 
 def _axes_of(side: Expr) -> set[IterVar]:
@@ -225,9 +229,7 @@ def _matrix(
               if constant_extent(axis) != _size(axes)]
     if inside:
         value = if_then_else(all_of(*inside), value, const(0, factor.dtype))
-    element = factor
-    while isinstance(element, Cast):
-        element = element.value
+    element = _stored(factor)
     which = ".a" if side is product.rows else ".b"
     name = element.producer.name if isinstance(element, ProducerLoad) else product.op.name + which
     last = (term, number) if terms_first else (number, term)
