@@ -108,8 +108,7 @@ class IndexFacts:
             return False
         if expr.dtype.bits > 32:
             return True
-        bounds, dtype = self.bounds(expr), expr.dtype.element
-        return bounds.lo is not None and bounds.hi is not None and dtype.least <= bounds.lo and bounds.hi <= dtype.greatest
+        return self.bounds(expr).within(expr.dtype.element.least, expr.dtype.element.greatest)
 
     def _may_fit(self, expr: Expr) -> bool:
         bounds, dtype = self.bounds(expr), expr.dtype.element

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...arith.analyzer import Analyzer
+from ...arith.bounds import interval_of
 from ...dtype import INT32, INT64
 from ...expr import Add, BinaryOp, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Range, Sub, Var
 from ...ops import const
@@ -89,5 +90,5 @@ class Narrower(SharingRewriter):
         return Cast(expr, dtype) if isinstance(expr, Var) else None
 
     def _fits(self, expr: Expr) -> bool:
-        low, high = self.analyzer.interval(expr)
-        return low is not None and high is not None and low >= INT32.least and high <= INT32.greatest
+        within = (INT32.least, INT32.greatest)  # as it is written, most often: simplifying every part of a sum takes its square
+        return interval_of(self.analyzer.scope, expr).within(*within) or self.analyzer.interval(expr).within(*within)

@@ -57,13 +57,7 @@ def _merged(node: Node, analyzer: Analyzer) -> Expr | None:
     read = (each for condition in conditions for each in walk(condition) if isinstance(each, (BufferLoad, Call)))
     if value is node.true_value or any(True for _ in read):
         return None
-    kept = list(dict.fromkeys(conditions))
-    for condition in list(kept):
-        others = [each for each in kept if each is not condition]
-        with analyzer.constraint(all_of(*others)):
-            if analyzer.can_prove(condition):
-                kept = others
-    return IfThenElse(all_of(*kept), value, node.false_value)
+    return IfThenElse(analyzer.simplify(all_of(*dict.fromkeys(conditions))), value, node.false_value)
 
 
 def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | None:
