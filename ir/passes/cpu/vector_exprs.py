@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
+from ...accesses import reads_memory
 from ...analysis.linear import is_index, linear
 from ...dtype import INT64
 from ...expr import (
@@ -43,6 +44,7 @@ from ...ops import cast, const, is_const, logical_not
 from ...structural import Key, structural_key
 from ...visit import free_vars
 from ..common.fresh_copy import fold, substitute_expr
+from .lane_conditions import some_active
 
 __all__ = ["LaneExprs", "Mask", "NotVectorizable", "Row", "broadcast", "conjunction"]
 
@@ -287,10 +289,15 @@ class LaneExprs:
                 if in_turn is not None:
                     return in_turn
             return BufferLoad(expr.buffer, tuple(indices), None if self.mask is None else self.mask.vector)
-        if self.mask is not None and not self.mask.some_active:
-            # the lanes share the element, but where none of them wants it it may not be there
+        shared = expr if indices[0] is expr.indices[0] else BufferLoad(expr.buffer, tuple(indices))
+        if self.mask is None or self.mask.some_active:
+            return shared
+        # the lanes share the element, but where none of them wants it it may not be there
+        some = None if reads_memory(self.mask.scalar) else some_active(self.mask.scalar, self.lane, self.lanes)
+        wanted = None if some is None else self.visit(some)
+        if wanted is None or wanted.dtype.lanes > 1:
             return BufferLoad(expr.buffer, (Broadcast(indices[0], self.lanes),), self.mask.vector)
-        return expr if indices[0] is expr.indices[0] else BufferLoad(expr.buffer, tuple(indices))
+        return shared if is_const(wanted, 1) else IfThenElse(wanted, shared, const(0, expr.dtype))
 
     def _in_turn(self, expr: BufferLoad, count: int) -> Expr | None:
         """Lanes that are taken in turn from vectors of what lies side by side, one for each remainder; None where they are not.
@@ -302,7 +309,8 @@ class LaneExprs:
         lanes, mask = self.lanes // count, self.mask
         asked = (expr.indices[0], *(() if mask is None else (mask.scalar,)))
         own = self.vectors.keys() - {self.lane}
-        if lanes < 2 or any(not own.isdisjoint(free_vars(each)) for each in asked):
+        if lanes < 2 or any(not own.isdisjoint(free_vars(each)) for each in asked) or (
+                mask is not None and reads_memory(mask.scalar)):  # what a lane may not read decides there, or has been stored since
             return None
         found: dict[tuple[Key, ...], tuple[int, BufferLoad]] = {}
         places: list[int] = []

@@ -18,15 +18,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...accesses import reads_memory
-from ...analysis.linear import is_index, linear, occurs
-from ...expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, Cast, CompareOp, Expr, Mul, Not, Var
-from ...ops import all_of, any_of, cast, const, is_const, logical_not
+from ...expr import LT, Add, BufferLoad, Call, Cast, Expr, Mul, Not, Var
+from ...ops import all_of, any_of, cast, const, is_const
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
-from ...visit import free_vars, loads, seq, walk
-from ..common.fresh_copy import Copier, fold, fresh_copy, substitute_expr
+from ...visit import free_vars, loads, seq
+from ..common.fresh_copy import Copier, fold, fresh_copy
+from .lane_conditions import negation, some_active
 from .vector_exprs import LaneExprs, Mask, NotVectorizable, Row
 
-__all__ = ["LaneStmts", "negation", "some_active"]
+__all__ = ["LaneStmts"]
 
 MOST_ROWS = 2
 """Rows whose ends are looked for: statements that cross more of them are short of such vectors."""
@@ -165,46 +165,6 @@ class LaneStmts:
 
     def Attr(self, stmt: Attr) -> Stmt:
         return Attr(stmt.key, stmt.subject, self._scalar(stmt.value), self.visit(stmt.body))
-
-
-def negation(condition: Expr) -> Expr:
-    """The opposite, as a comparison where `condition` is one on integers (floats have NaN)."""
-    opposites: dict[type[Expr], type[CompareOp]] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
-    opposite = opposites.get(type(condition))
-    if opposite is not None and isinstance(condition, CompareOp) and not condition.a.dtype.is_float:
-        return opposite(condition.a, condition.b)
-    return logical_not(condition)
-
-
-def some_active(condition: Expr, lane: Var, lanes: int) -> Expr | None:
-    """A scalar condition that holds exactly where `condition` holds for some lane: that of the first lane where all
-    its parts are upper bounds of the lane, of the last where all are lower bounds; else None."""
-    signs: set[int] = set()
-    stack = [condition]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += (part.a, part.b)
-        elif any(node is lane for node in walk(part)):
-            signs.add(_direction(part, lane))
-    if len(signs) != 1 or 0 in signs:
-        return None
-    where = 0 if signs == {1} else lanes - 1
-    return substitute_expr(condition, {lane: const(where, lane.dtype)})
-
-
-def _direction(part: Expr, lane: Var) -> int:
-    """1 where `part` bounds the lane from above, -1 from below, 0 where it does something else."""
-    if isinstance(part, Not):
-        return 0
-    if not isinstance(part, (LT, LE, GT, GE)) or not (is_index(part.a) and is_index(part.b)):
-        return 0
-    form = linear(part.a).plus(linear(part.b), -1)
-    coefficient = form.coefficient(lane)
-    if coefficient == 0 or occurs(lane, form):
-        return 0
-    upper = isinstance(part, (LT, LE)) == (coefficient > 0)
-    return 1 if upper else -1
 
 
 class _Privatizer(Copier):

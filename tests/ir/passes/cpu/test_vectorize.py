@@ -159,6 +159,19 @@ def pad(A: float32[14], C: out float32[16]):
     assert "select" not in text  # lanes that are not read are zero
 
 
+def test_a_row_that_memory_names_is_read_side_by_side_under_a_mask() -> None:
+    before = """
+def rows(n: int32, A: float32[6, 20], rows: int32[3], C: out float32[3, 16]):
+    for i in 3:
+        for j in vectorized(16):
+            C[i, j] = if_then_else(j < n, A[abs(rows[i]) % 6, j], 0.0)
+"""
+    for n in (0, 1, 9, 16):
+        text = text_of(before, n=n)
+    assert "if_then_else(0 < n, rows[" in text  # one scalar for all lanes, read where one of them wants it
+    assert "broadcast(rows" not in text
+
+
 def test_lazy_choices_nest() -> None:
     text_of("""
 def pad(A: float32[4], B: float32[2], C: out float32[16]):
@@ -307,7 +320,8 @@ def maths(A: float32[16], C: out uint8[16], D: out bool[16]):
 CONDITIONS = ["j < {a}", "{a} <= j", "j % 3 == {b}", "A[j, 0] > 0", "j < {a} and j >= {b}", "j * 2 + {b} < {a}", "i < {b}"]
 INDICES = ["j", "{n} - 1 - j", "j // 2", "(j + {a}) % {n}", "min(j + {b}, {n} - 1)"]
 VALUES = [
-    "A[{x}, {b} % 3]", "B[{x}]", "if_then_else({c}, A[{x}, 1], B[i])", "select({c}, B[{x}], 7)", "(B[{x}] * 3 + i) // {b1}",
+    "A[{x}, {b} % 3]", "B[{x}]", "if_then_else({c}, A[{x}, 1], B[i])", "select({c}, B[{x}], 7)", "if_then_else({c}, B[{b} % 4], 5)",
+    "if_then_else({c}, A[abs(B[i]) % {n}, {b} % 3], 4)", "(B[{x}] * 3 + i) // {b1}",
 ]
 
 
@@ -391,6 +405,22 @@ def turns(A: int8[300], C: out int8[3, 192]):
     text = str(vectors)
     assert re.search(r"shuffle\(\[A\[.*where=", text), "each row has a mask of its own"
     assert "select(" not in text, "what a mask leaves out is zero"
+
+
+def test_a_mask_that_memory_decides_is_not_asked_again_for_lanes_in_turn() -> None:
+    text_of("""
+def beyond(A: int32[23], B: int32[23], C: out int32[23]):
+    for j in vectorized(23):
+        if A[j] > 0:
+            C[j] = B[j // 2]
+""")
+    text_of("""
+def changed(A: out int32[16], B: int32[16], C: out int32[16]):
+    for j in vectorized(16):
+        if A[j] > 0:
+            A[j] = -1
+            C[j] = B[j // 2]
+""")
 
 
 def test_ends_of_rows_that_depend_on_what_the_lanes_read_are_not_looked_for() -> None:
