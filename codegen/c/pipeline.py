@@ -17,6 +17,7 @@ from ...ir.passes.common.simplify import simplify
 from ...ir.passes.common.solved_loops import solve_loops
 from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.target_facts import resolve_facts
+from ...ir.passes.common.trim_loops import trim_loops
 from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
@@ -42,6 +43,7 @@ def c_pipeline(bounds_check: bool, options: PassOptions, fuses: bool = True) -> 
         Pass("cse", share_subexpressions),
         *((Pass("bound_checks", bound_checks),) if bounds_check else ()),
         Pass("unsafe_select", unsafe_select),
+        Pass("trim_loops", trim_loops),
         Pass("loop_partition", lambda function: loop_partition(function, 0)),
         Pass("hoist", hoist_invariants),
         Pass("solved_loops", solve_loops),

@@ -21,6 +21,7 @@ from ...ir.passes.common.simplify import simplify
 from ...ir.passes.common.solved_loops import solve_loops
 from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.target_facts import resolve_facts
+from ...ir.passes.common.trim_loops import trim_loops
 from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
@@ -67,6 +68,7 @@ def cpu_pipeline(
         Pass("cse", share_subexpressions),             # before shared values are walked, or copied with their statements
         *checks,                                       # before anything drops a guard that an access relies on
         Pass("unsafe_select", unsafe_select),          # ranges are proved a dimension at a time
+        Pass("trim_loops", trim_loops),                # before partition: what no guard lets through is no part
         # guards out of what will be lanes and copies
         Pass("loop_partition", lambda function: loop_partition(function, masked_lanes)),
         Pass("hoist", hoist_invariants),               # the guards that partition left, out of the loops they ignore

@@ -23,15 +23,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ....limits import INT32_EXTENT_LIMIT
 from ...analysis.linear import Atom, atom_of, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
-from ...dtype import INT64
-from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, FloorMod, IfThenElse, IntImm, Max, Min, Node, Select, Var
-from ...ops import TRUE, cast, const, floordiv, is_const, maximum, minimum
+from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Expr, FloorMod, IfThenElse, IntImm, Max, Min, Node, Select, Var
+from ...ops import TRUE, const, is_const, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
 from .fresh_copy import Copier, fold, fresh_copy
+from .guard_bounds import GuardBound, guard_bound, parts_of
 
 __all__ = ["HINT", "MAX_COPIES", "Cut", "find_cut", "loop_partition"]
 
@@ -87,25 +86,13 @@ class _Guard:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """`guard` holds for iterations below (`upper`) or from `value` on."""
+    """Up to where, or from where on, `guard` holds."""
 
     guard: _Guard
-    value: LinearForm | int
-    upper: bool
-    divisor: int
+    where: GuardBound
 
     def expr(self, var: Var) -> Expr:
-        """The bound as an expression in the loop variable's dtype: what int64 decides, and int32 may not hold, as far as loops of
-        int32 go."""
-        wide = not isinstance(self.value, int) and any(atom.dtype.bits > var.dtype.bits for atom, _ in terms(self.value))
-        dtype = INT64 if wide else var.dtype
-        value = const(self.value, dtype) if isinstance(self.value, int) else expression(self.value, dtype)
-        if self.divisor > 1:
-            value = floordiv(value, const(self.divisor, dtype))
-        value = value if self.upper else fold(Add, value, const(1, dtype))
-        if not wide:
-            return value
-        return cast(maximum(minimum(value, const(INT32_EXTENT_LIMIT, dtype)), const(-INT32_EXTENT_LIMIT, dtype)), var.dtype)
+        return self.where.expr(var)
 
 
 # Finding where to cut
@@ -115,7 +102,8 @@ def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
     """Where to cut `loop`, or None. masked_lanes: as of loop_partition."""
     one_vector = loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
     guards = (guard for guard in _guards(loop) if guard.place or not one_vector)
-    bounds = [bound for guard in guards if (bound := _bound(guard, loop.var)) is not None]
+    found = ((guard, guard_bound(guard.condition, loop.var, guard.inner)) for guard in guards)
+    bounds = [_Bound(guard, where) for guard, where in found if where is not None]
     if not bounds:
         return None
     begin, extent = loop.begin, loop.extent
@@ -134,7 +122,7 @@ def _constant_cut(bounds: list[_Bound], var: Var, begin: int, end: int) -> Cut |
     for bound in sorted(bounds, key=lambda bound: not bound.guard.likely):
         value = bound.expr(var)
         assert isinstance(value, IntImm)
-        new_low, new_high = (low, min(high, value.value)) if bound.upper else (max(low, value.value), high)
+        new_low, new_high = (low, min(high, value.value)) if bound.where.upper else (max(low, value.value), high)
         least = 1 if bound.guard.likely else (end - begin + 1) // 2
         if new_high - new_low >= max(least, 1):
             low, high = new_low, new_high
@@ -151,7 +139,7 @@ def _symbolic_cut(bounds: list[_Bound], var: Var) -> Cut | None:
     high: Expr | None = None
     for bound in _tightest(bounds):
         value = bound.expr(var)
-        if bound.upper:
+        if bound.where.upper:
             high = value if high is None else minimum(high, value)
         else:
             low = value if low is None else maximum(low, value)
@@ -162,9 +150,10 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
     """Of bounds that differ in a constant, the one that implies the others."""
     tightest: dict[object, tuple[int, _Bound]] = {}
     for bound in bounds:
-        form = LinearForm({}, bound.value) if isinstance(bound.value, int) else bound.value
-        tightness = -form.const if bound.upper else form.const
-        key = (bound.upper, bound.divisor, form.key)
+        where = bound.where
+        form = LinearForm({}, where.value) if isinstance(where.value, int) else where.value
+        tightness = -form.const if where.upper else form.const
+        key = (where.upper, where.divisor, form.key)
         if key not in tightest or tightness > tightest[key][0]:
             tightest[key] = (tightness, bound)
     return (bound for _, bound in tightest.values())
@@ -185,9 +174,10 @@ def _guards(loop: For) -> Iterator[_Guard]:
         met.add((id(node), in_index))
         if isinstance(node, If):
             around = any(isinstance(below, For) for below in walk(node))
-            yield from (_Guard(part, part, likely, inner, around=around) for part, likely in _parts_of(node.condition))
+            for part, likely in parts_of(node.condition):
+                yield _Guard(part, part, likely, inner, _differs_in_lanes(part, (loop, *inner)), around=around)
         elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
-            for part, likely in _parts_of(node.condition):
+            for part, likely in parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 if likely or lanes or hinted:
                     yield _Guard(part, part, likely or hinted, inner, lanes, in_index)
@@ -217,53 +207,6 @@ def _clamps_nothing(node: Min | Max) -> Expr:
     while isinstance(value, (Min, Max)):
         value = _clamped(value)[0]
     return LE(value, bound) if isinstance(node, Min) else GE(value, bound)
-
-
-def _parts_of(condition: Expr) -> Iterator[tuple[Expr, bool]]:
-    """The comparisons all of which must hold for `condition` to hold, and whether each is likely."""
-    stack = [(condition, False)]
-    while stack:
-        part, likely = stack.pop()
-        if isinstance(part, And):
-            stack += [(part.a, likely), (part.b, likely)]
-        elif isinstance(part, Call) and part.name == "likely":
-            stack.append((part.args[0], True))
-        elif isinstance(part, (LT, LE, GT, GE)) and is_index(part.a) and is_index(part.b):
-            yield part, likely
-
-
-def _bound(guard: _Guard, var: Var) -> _Bound | None:
-    """Up to where, or from where on, the guard holds for every iteration of the loops inside; None where it is not a
-    bound of the variable."""
-    condition = guard.condition
-    assert isinstance(condition, (LT, LE, GT, GE))
-    upward = isinstance(condition, (LT, LE))  # rewritten as form < 0
-    form = linear(condition.a).plus(linear(condition.b), -1)
-    if not upward:
-        form = form.scaled(-1)
-    if isinstance(condition, (LE, GE)):
-        form = form.shifted(-1)
-    for loop in reversed(guard.inner):
-        coefficient = form.coefficient(loop.var)
-        if coefficient:
-            form = form.replaced(loop.var, linear(loop.begin))
-            if coefficient > 0:
-                form = form.plus(linear(loop.extent).shifted(-1), coefficient)
-    step = form.coefficient(var)
-    rest = form.without(var)
-    if step == 0 or _mentions(rest, {var, *(loop.var for loop in guard.inner)}):
-        return None
-    if step > 0:  # var < ceil(-rest / step)
-        return _Bound(guard, _number(rest.scaled(-1).shifted(step - 1)), True, step)
-    return _Bound(guard, _number(rest), False, -step)
-
-
-def _number(form: LinearForm) -> LinearForm | int:
-    return form.const if form.is_const else form
-
-
-def _mentions(form: LinearForm, variables: set[Var]) -> bool:
-    return any(isinstance(node, Var) and node in variables for atom, _ in terms(form) for node in walk(atom))
 
 
 # Cutting
