@@ -1,6 +1,7 @@
 """Unrolled loops to their iterations in sequence.
 
     for i in unrolled(0, 2): C[i] = A[i]      →      C[0] = A[0];  C[1] = A[1]
+    for i in unrolled(0, 2 - j): C[i] = A[i]  →      if 0 < 2 - j: C[0] = A[0];  if 1 < 2 - j: C[1] = A[1]      where j is 0 or 1
 
 Besides loops that the schedule unrolls, `auto_unroll_max_step` on a loop unrolls the innermost constant loops below it
 whose statements, over all their iterations, number no more than its value, provided that `unroll_explicit` is on.
@@ -10,18 +11,21 @@ It stands after vectorize, which leaves unrolled loops of vector chunks, and bef
 from __future__ import annotations
 
 from ....errors import user_source
-from ...expr import Expr, IntImm, StringImm
+from ...expr import Expr, IntImm, Range, StringImm
 from ...ops import const
-from ...stmt import Assert, BufferStore, Evaluate, For, Function, LoopKind, Stmt
+from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, post_order, rebuild, seq
 from .errors import UnrollNotConstant, UnrollTooLarge
 from .fresh_copy import fresh_copy
+from .simplify import analyzer_for
 
 __all__ = ["MAX_STATEMENTS", "unroll"]
 
 MAX_STATEMENTS = 16384
 """The most statements that the unrolled loops of a function may become, huge statements counted as several. LLVM's own time
 grows with the square of a block's length: about ten seconds for so many."""
+MOST_GUARDED = 64
+"""The most iterations of a loop whose extent loops outside decide: each of its copies has a guard."""
 NODES_OF_A_STEP = 128
 """Beyond so many nodes a statement counts as several."""
 
@@ -30,12 +34,13 @@ def unroll(function: Function, max_statements: int = MAX_STATEMENTS) -> Function
     """`function` without UNROLLED loops.
 
     Raises UnrollNotConstant, UnrollTooLarge, naming the loop."""
-    return function.with_body(_Unroller(max_statements).visit(function.body))
+    return function.with_body(_Unroller(max_statements, function).visit(function.body))
 
 
 class _Unroller(Rewriter):
-    def __init__(self, max_statements: int) -> None:
-        self.max_statements = max_statements
+    def __init__(self, max_statements: int, function: Function) -> None:
+        self.max_statements, self.function = max_statements, function
+        self.around: list[For] = []
         self.auto_steps = 0
         self.explicit = True
         self.made = 0
@@ -43,7 +48,9 @@ class _Unroller(Rewriter):
     def For(self, node: For) -> Stmt:
         before, made_before = (self.auto_steps, self.explicit), self.made
         self._read_pragmas(node)
+        self.around.append(node)
         body = self.visit(node.body)
+        self.around.pop()
         steps, explicit = self.auto_steps, self.explicit
         self.auto_steps, self.explicit = before
         if node.kind is LoopKind.UNROLLED:
@@ -65,13 +72,14 @@ class _Unroller(Rewriter):
         return not _has_loop(body) and node.extent.value * _steps(body) <= steps
 
     def _unrolled(self, node: For, body: Stmt, made_before: int) -> Stmt:
-        if not isinstance(node.extent, IntImm):
+        extent = self._most(node)
+        if extent is None:
             raise UnrollNotConstant(
                 f"cannot unroll '{node.var.name}'", reason=f"its extent {node.extent} is not known when the kernel is built",
                 called=user_source(), loops=_marked(node),
                 fix="unroll a loop of constant extent: split this one by a constant factor and unroll the inner loop",
             )
-        extent, steps, made_inside = node.extent.value, _steps(body), self.made - made_before
+        steps, made_inside = _steps(body), self.made - made_before
         if extent * steps > self.max_statements:
             raise UnrollTooLarge(
                 f"cannot unroll '{node.var.name}'",
@@ -89,7 +97,20 @@ class _Unroller(Rewriter):
                 called=user_source(), loops=_marked(node),
                 fix="unroll fewer loops, or inner parts of them",
             )
-        return seq(*[fresh_copy(body, {node.var: _at(node.begin, step)}) for step in range(extent)])
+        copies = [fresh_copy(body, {node.var: _at(node.begin, step)}) for step in range(extent)]
+        if isinstance(node.extent, IntImm):
+            return seq(*copies)
+        return seq(*[If(const(step, node.extent.dtype) < node.extent, copy) for step, copy in enumerate(copies)])
+
+    def _most(self, node: For) -> int | None:
+        """How many iterations there are, or may be where loops outside decide; None where that is not known."""
+        if isinstance(node.extent, IntImm):
+            return node.extent.value
+        analyzer = analyzer_for(self.function)
+        for loop in self.around:
+            analyzer.bind(loop.var, Range(loop.begin, loop.extent))
+        most = analyzer.interval(node.extent).hi
+        return most if most is not None and most <= MOST_GUARDED else None
 
 
 def _marked(node: For) -> str:

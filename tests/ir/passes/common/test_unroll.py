@@ -83,6 +83,19 @@ def sums(n: int32, A: float32[n], C: out float32[n]):
 """, n=3) == ["i"]
 
 
+def test_an_extent_that_a_loop_outside_decides_guards_the_copies() -> None:
+    text = """
+def corner(A: float32[5], C: out float32[5, 5]):
+    for i in 5:
+        for k in unrolled({extent}):
+            C[i, k] = A[k]
+"""
+    assert loops(text.format(extent="5 - i")) == ["i"]
+    assert loops(text.format(extent="min(i, 3)")) == ["i"]
+    with pytest.raises(UnrollNotConstant, match="its extent i \\* 100 \\+ 1 is not known"):  # 401 guards would be
+        unroll(parse(text.format(extent="i * 100 + 1")))
+
+
 def test_symbolic_extent_is_refused() -> None:
     with pytest.raises(UnrollNotConstant, match=r"cannot unroll 'i'\n  its extent n is not known"):
         unroll(parse("""
