@@ -113,7 +113,7 @@ class Chain:
         """Vectors of all that it is made of, which go through the caches one after the other where stages are apart."""
         self.weight = sum(map(weight, (output, *beside)))
         self.is_stencil = False
-        """Whether a stage is read around each place, and stored, or inlined although it is not trivial."""
+        """Whether a stage is read around each place, and stored, or inlined although it is not trivial; or several windows meet."""
         self.moving: frozenset[int] = frozenset()
         """The axes of the output along which regions are longer than tiles."""
         self.cuts = [Cut(tuple(self.extents))]
@@ -151,7 +151,8 @@ class Chain:
         member = Member(producer, sides, True, times, homes, cycles_of(producer), lanes)
         if not self._pays(member):
             return False
-        self.is_stencil = self.is_stencil or times > 1 and any(side.constant > 0 and side.factor for side in sides)
+        windows = sum(op.reduction is not None for op in self.stored)
+        self.is_stencil = self.is_stencil or windows > 1 or times > 1 and any(side.constant > 0 and side.factor for side in sides)
         return True
 
     def ways(self) -> tuple[Tile, ...]:

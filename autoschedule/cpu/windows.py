@@ -128,7 +128,8 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     width, extent = group.machine.lanes(output.output(0).dtype.bits), constant_extent(last) or 1
     vector, lane = stage.split(last, factor=_vector(extent, width))
     block, row = stage.split(place, factor=plan.rows)
-    stage.reorder(*outer, vector, block, row, lane)
+    steps = (vector, block) if outer else (block, vector)  # rows of blocks are the tasks, where there is nothing around
+    stage.reorder(*outer, *steps, row, lane)
     stage.unroll(row)
     stage.vectorize(lane)
     task = fused(stage, outer) if outer else None
@@ -141,7 +142,7 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     if worth_threads(axes, _operators(sums)):
         stage.parallel(task if task is not None else block)
     for op in held:
-        s[op].compute_at(stage, block)
+        s[op].compute_at(stage, steps[-1])
         _sum_up(s[op])
     for image in images if plan.stored else ():
         if task is not None:

@@ -67,8 +67,10 @@ class _Nests:
     def nest(self) -> Nest:
         axes = self.output.axis
         extents = [constant_extent(axis) or ASSUMED for axis in axes]
-        body: tuple[Nest, ...] = (Nest(axes[self.along], ceil(extents[self.along] / self.rows), (self._tile(),)),)
-        body = (Nest(axes[-1], ceil(extents[-1] / self.lanes), body),)
+        steps = [(axes[self.along], ceil(extents[self.along] / self.rows)), (axes[-1], ceil(extents[-1] / self.lanes))]
+        alone = len(axes) == 2  # then blocks are the tasks, as windows.py orders them
+        (inner, trips), (outer, blocks) = reversed(steps) if alone else steps
+        body: tuple[Nest, ...] = (Nest(outer, blocks, (Nest(inner, trips, (self._tile(),)),), parallel=alone and self.parallel),)
         if self.stored:
             body = (*(self.image(image, self._region(image)) for image in self.images), *body)
         for at in reversed(range(len(axes) - 1)):
@@ -82,26 +84,31 @@ class _Nests:
         tile: dict[IterVar, int] = {axes[self.along]: self.rows, axes[-1]: self.lanes}
         count: Counter[str] = Counter()
         accesses: list[Access] = []
-        held = 0
+        terms: list[Expr] = []
+        taps: dict[tuple[int, int], IterVar] = {}
         for op in self.sums:
             now = self.group.s[op].op
             reduction = now.reduction
             assert reduction is not None
-            own = {now.axis[self.along]: self.rows}
-            taps = {axis: constant_extent(axis) or 1 for axis in now.reduce_axis}
-            source = self.source(now)
+            sizes = [constant_extent(axis) or 1 for axis in now.reduce_axis]
+            # windows alike are over the same taps, so that what their terms have in common is found
+            same: dict[Var, Expr] = {axis: taps.setdefault((at, size), axis)
+                                     for at, (axis, size) in enumerate(zip(now.reduce_axis, sizes, strict=True))}
+            source = substitute(self.source(now), {**dict(zip(now.axis, axes, strict=True)), **same})
             fused = isinstance(source, Mul) and is_fused(reduction, 0)
-            terms = [source.a, source.b] if fused and isinstance(source, Mul) else [source]
-            loads = self._counted(terms, {**own, **taps}, now.axis[-1], count, accesses, dict(zip(now.axis, axes, strict=True)))
-            held += self.rows + (loads if loads <= self.machine.registers - SCRATCH - self.rows else 1)
+            terms += [source.a, source.b] if fused and isinstance(source, Mul) else [source]
             each = Counter(["fma"]) if fused else Counter(
                 class_of(node) for node in post_order(*reduction.combiner.result) if class_of(node) for _ in range(number_of(node)))
             for name, many in each.items():
-                count[name] += many * self.rows * prod(taps.values())
+                count[name] += many * self.rows * prod(sizes)
+        over = {axis: size for (_, size), axis in taps.items()}
+        loads = self._counted(terms, {axes[self.along]: self.rows, **over}, axes[-1], count, accesses)
+        held = self.rows * len(self.sums)
+        held += loads if loads <= self.machine.registers - SCRATCH - held else 1
         value = expanded(self.group.s, self.output)
         if not isinstance(value, Reduce):
             sums = {op.output(0) for op in self.sums}
-            self._counted([value], {axes[self.along]: self.rows}, axes[-1], count, accesses, {}, skip=sums)
+            self._counted([value], {axes[self.along]: self.rows}, axes[-1], count, accesses, skip=sums)
         count["store"] += self.rows
         spilled = max(held + SCRATCH - self.machine.registers, 0) * len(self.sums)
         count["load"] += spilled
@@ -121,7 +128,7 @@ class _Nests:
 
     def _counted(
         self, values: Sequence[Expr], written_out: Mapping[IterVar, int], lane: IterVar, count: Counter[str],
-        accesses: list[Access], moved: Mapping[IterVar, IterVar], skip: Iterable[object] = (),
+        accesses: list[Access], skip: Iterable[object] = (),
     ) -> int:
         """Adds what expressions take; returns the loads that every tile needs anew of what only taps change."""
         lanes = {lane: self.lanes}
@@ -147,8 +154,7 @@ class _Nests:
                 if not access.step(lane) and not any(access.step(axis) for axis in written_out if axis.kind != "reduce"):
                     alike += many
                 self._loaded(access, lane, many, count, apart)
-                indices = tuple(_moved(index, moved) for index in load.indices)
-                accesses.append(Access(load.producer, indices, _shape(load.producer)))
+                accesses.append(access)
         return alike
 
     def _loaded(self, access: Access, lane: IterVar, many: int, count: Counter[str], apart: bool) -> None:
@@ -202,11 +208,6 @@ def _distinct(access: Access, loops: Mapping[IterVar, int]) -> int:
         moving = [(factor, loops[var]) for var, factor in parts if isinstance(var, IterVar) and var in loops]
         places *= len({sum(at) for at in product(*(range(0, factor * size, factor) for factor, size in moving))})
     return places
-
-
-def _moved(index: Expr, moved: Mapping[IterVar, IterVar]) -> Expr:
-    values: dict[Var, Expr] = {**moved}
-    return substitute(index, values) if values else index
 
 
 def _shape(tensor: object) -> tuple[int, ...]:

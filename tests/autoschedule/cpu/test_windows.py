@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.rules import RULES, fusion_on
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import CHAIN
-from tilewright.autoschedule.plan import Candidate
+from tilewright.autoschedule.plan import Candidate, Decision
 from tilewright.codegen.machine import MACHINES
 
 
@@ -49,6 +49,19 @@ def maxima(high: int, wide: int) -> te.Tensor:
     return te.compute((3, high, wide), lambda c, y, x: most[c, y, x] - a[c, y, x], name="less")
 
 
+def likeness(high: int, wide: int, weigh: bool = True) -> te.Tensor:
+    """Two windows over the same places, of values that have an expensive part in common, and their quotient."""
+    a = te.placeholder((high + 2, wide + 2), name="a")
+
+    def window(name: str, of: Callable[[te.Expr], te.Expr]) -> te.Tensor:
+        p, q = te.reduce_axis((0, 3), name="p"), te.reduce_axis((0, 3), name="q")
+        return te.compute((high, wide), lambda y, x: te.sum(te.exp(a[y + p, x + q] - a[y + 1, x + 1]) * of(a[y + p, x + q]),
+                                                            axis=[p, q]), name=name)
+
+    first, second = window("first", lambda value: value if weigh else te.cos(value)), window("second", te.abs)
+    return te.compute((high, wide), lambda y, x: first[y, x] / second[y, x], name="quotient")
+
+
 def run(s: te.Schedule, args: Sequence[te.Tensor], inputs: Sequence[np.ndarray], target: str) -> np.ndarray:
     found = np.empty([int(str(extent)) for extent in args[-1].shape], "float32")
     tw.build(s, list(args), target=target)(*inputs, found)
@@ -56,7 +69,8 @@ def run(s: te.Schedule, args: Sequence[te.Tensor], inputs: Sequence[np.ndarray],
 
 
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"], ids=["here", "without masks"])
-@pytest.mark.parametrize("result", [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1)], ids=["channels", "maxima", "narrow"])
+@pytest.mark.parametrize("result", [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1), likeness(7, 19)],
+                         ids=["channels", "maxima", "narrow", "several"])
 def test_windows_in_registers_keep_their_bits(result: te.Tensor, target: str) -> None:
     """Whether what they read around each place is stored or not, and for any number of places together."""
     plain = te.create_schedule([result])
@@ -116,6 +130,20 @@ def test_how_much_of_windows_is_written_out_is_bounded() -> None:
     assert max(rows) * 49 <= 150, "guards make copies of each body: builds took five seconds"
     assert not any("outer in unrolled" in loops for loops in ways.values()), "whole vectors without guards along them are a loop"
     assert any("outer in unrolled" in loops for loops in windows_of(batch(1, 9, 31, 19, 3), "llvm -mcpu=haswell").values())
+
+
+def test_windows_that_meet_are_summed_where_they_meet() -> None:
+    """Each was stored whole, but for the last; what their terms have in common is computed once, and counted once."""
+    s = tw.autoschedule.schedule(likeness(201, 203), "llvm -mcpu=haswell")
+    (decision,) = s.decisions
+    assert decision.rule == "chain"
+    assert {stage.attach_type for stage in s.stages if stage.op.name in ("first", "second")} == {"at"}
+    apart = tw.autoschedule.schedule(likeness(201, 203, weigh=False), "llvm -mcpu=haswell").decisions[0]
+
+    def least(each: Decision) -> float:
+        return min(time.seconds for name, time in each.candidates if "places of" in name and time is not None)
+
+    assert least(apart) > 1.5 * least(decision), "a cosine besides takes its time"
 
 
 def test_guards_of_two_axes_of_a_task_stay_around_every_tap_and_are_not_offered() -> None:
