@@ -297,14 +297,18 @@ class _Widener(SharingRewriter):
         extent = self._extent_of_all([*(let.value for let in lets), store.value], {node.var, *(let.var for let in lets)}, node.var)
         if extent is None or extent == active.extent or any(_mentions(index, let.var) for index in store.indices for let in lets):
             return None
+        if store.buffer in self.wider:  # a row itself, of which something was named first
+            into_row = store.indices[-1] is node.var and extent == self.wider[store.buffer]
+            return replace(node, extent=const(extent, node.extent.dtype), body=self.visit(active.body)) if into_row else None
         made = Buffer("whole", (const(extent, node.extent.dtype),), store.value.dtype, scope="local")
         body: Stmt = BufferStore(made, self.visit(store.value), (node.var,), line=store.line)
         for let in reversed(lets):
             body = replace(let, value=self.visit(let.value), body=body)
         lane = Var(node.var.name, node.var.dtype)
-        indices = tuple(rewrite(index, lambda part: lane if part is node.var else None) for index in store.indices)
+        indices = tuple(rewrite(self.visit(index), lambda part: lane if part is node.var else None) for index in store.indices)
+        into = self.buffers.get(store.buffer, store.buffer)
         stored = For(lane, node.begin, const(active.extent, node.extent.dtype), node.kind,
-                     replace(store, value=BufferLoad(made, (lane,)), indices=indices), "", node.pragmas, node.line)
+                     replace(store, buffer=into, value=BufferLoad(made, (lane,)), indices=indices), "", node.pragmas, node.line)
         return Allocate(made, seq(replace(node, extent=made.shape[0], body=body), stored))
 
     def _extent_of_all(self, values: Sequence[Expr], lanes: set[Var], var: Var) -> int | None:

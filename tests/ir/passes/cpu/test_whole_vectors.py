@@ -139,6 +139,27 @@ def test_without_masks_a_row_is_whole_where_it_reads_the_functions_own_memory(n:
     assert (f"P[{'i0 + '}{n}] = 0.0" in result) == (wide > n), "which is zeros: what is left there may be denormal, and slow"
 
 
+@pytest.mark.parametrize("named", ["w[0] - 2.0", "P[x] - w[0]"], ids=["for all lanes", "by lanes"])
+def test_without_masks_a_row_is_whole_where_something_of_its_terms_has_a_name(named: str) -> None:
+    """The row was stored under the name that it had before it was longer, which nothing defines."""
+    result = unmasked(f"""
+def squares(w: float32[1], C: out float32[13]):
+    P: float32[13]
+    for x in vectorized(13):
+        P[x] = 3.0
+    T: local float32[13]
+    for x in vectorized(13):
+        T[x] = 1.0
+    for x in vectorized(13):
+        once: float32 = {named}
+        T[x] = T[x] + P[x] * once * once
+    for x in vectorized(13):
+        C[x] = T[x]
+""")
+    assert "T: local float32[16]" in result
+    assert result.count("for x in vectorized(16)") >= 2 and "whole" not in result
+
+
 @pytest.mark.parametrize("term", ["A[x] * w[0]", "P[x] / w[0]", "P[12 - x] * w[0]"])
 def test_without_masks_a_row_stays_where_it_reads_otherwise_or_divides(term: str) -> None:
     result = unmasked(PANEL.format(n=13, term=term))
