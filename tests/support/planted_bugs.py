@@ -60,7 +60,7 @@ BUGS = (
         "for step in range(max(extent - 1, 1))"),
     Bug("operands in any order are one value", "ir/passes/common/numbering.py",
         "(own_key(node), operands)", "(own_key(node), tuple(sorted(operands)))"),
-    Bug("partly active vectors are skipped", "ir/passes/cpu/vector_stmts.py", "0 if signs == {1} else lanes - 1",
+    Bug("partly active vectors are skipped", "ir/passes/cpu/lane_conditions.py", "0 if signs == {1} else lanes - 1",
         "lanes - 1 if signs == {1} else 0"),
     Bug("storage is used again too early", "ir/passes/common/storage.py", "a.last < b.first or b.last < a.first",
         "a.first < b.first or b.first < a.first"),
