@@ -15,7 +15,7 @@ from ..errors import user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .cuda_array import device_array, device_empty
 from .device import Device, cpu
-from .errors import NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
+from .errors import KernelOutOfMemory, NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
 from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary
 
 __all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype"]
@@ -107,7 +107,11 @@ def _dtype_of(dtype: Any) -> np.dtype[Any]:
 
 def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
+    try:
+        memory = np.empty(size + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError) as refused:
+        raise KernelOutOfMemory(f"could not get memory for an array of shape {shape}", reason=f"it has {size} bytes",
+                                called=user_source(), fix="make it smaller, or compute it in parts") from refused
     begin = -memory.ctypes.data % ALIGNMENT
     return memory[begin:begin + size].view(dtype).reshape(shape).view(Array)
 
@@ -117,8 +121,9 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | N
     DeviceArray.
 
     shape: an integer or several, none negative. dtype: a name ("float32", "bfloat16"), or numpy's dtype or type. device: tw.cpu(),
-    which None stands for, or tw.cuda(index). Raises WrongShape (TW0506), WrongDType (TW0504) for an unknown dtype, UnknownDevice
-    (TW0525); DriverMissing (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where there is no such GPU to use.
+    which None stands for, or tw.cuda(index). Raises WrongShape (TW0506), WrongDType (TW0504) for an unknown dtype,
+    KernelOutOfMemory (TW0517) where no memory holds it, UnknownDevice (TW0525); DriverMissing (TW0830), GpuMissing (TW0831)
+    or PycudaMissing (TW0832) where there is no such GPU to use.
     """
     extents = _extents(shape)
     if _is_gpu(device):

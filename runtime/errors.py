@@ -102,7 +102,7 @@ class ExtentTooLarge(CallError):
 
 
 class KernelOutOfMemory(CallError, MemoryError):
-    """Memory for the kernel's intermediates could not be had."""
+    """Memory for a kernel's intermediates, or for an array, could not be had."""
 
     code = "TW0517"
 

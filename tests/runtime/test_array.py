@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import handmade
@@ -206,3 +207,9 @@ def test_a_read_only_dlpack_tensor_is_no_output():
     with pytest.raises(errors.ReadOnlyOutput, match="'C'"):
         add(a, a, _Exporter(frozen))
     add(a, _Exporter(frozen), np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize("shape", [(2**62, 4), (2**50,)])
+def test_an_array_that_no_memory_holds_is_refused_with_its_size(shape: tuple[int, ...]) -> None:
+    with pytest.raises(errors.KernelOutOfMemory, match=f"TW0517.*\n.*it has {4 * math.prod(shape)} bytes"):
+        empty(shape)
