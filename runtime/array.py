@@ -158,8 +158,9 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     The copy has the shape of x, and `dtype` where it is given, to which elements are converted as numpy does; otherwise Python
     floats become float32 and Python ints int32 where they fit (else int64), and arrays keep their dtype. device: tw.cpu(), which
     None stands for, or tw.cuda(index). Raises WrongShape (TW0506) for lists of unequal lengths, WrongDType (TW0504) for elements
-    that are no numbers, UnreadableTensor (TW0519) for memory that is not handed out, UnknownDevice (TW0525); DriverMissing
-    (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where there is no such GPU to use.
+    that are no numbers, UnreadableTensor (TW0519) for memory that is not handed out, UnknownDevice (TW0525),
+    KernelOutOfMemory (TW0517) where no memory holds it; DriverMissing (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where
+    there is no such GPU to use.
     """
     on_gpu = _is_gpu(device)
     source = _readable(x)
