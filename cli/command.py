@@ -20,7 +20,7 @@ from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands
 from .export import add_commands as add_export_commands
 from .export import own_folder
-from .models import SUFFIXES, report_model
+from .models import SUFFIXES, add_shape, report_model
 from .models import add_commands as add_model_commands
 from .tuning import add_commands as add_tuning_commands
 
@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
                         help=f"default: {DATABASE}")
     report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
     report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
+    add_shape(report)
     report.set_defaults(command=_report)
     add_model_commands(commands)
     add_development_commands(commands)
@@ -154,7 +155,8 @@ def _run(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     what: str = options.what
     if not what.endswith(".py") and ".py:" not in what:
-        print(report_model(what, options.out, options.target) if what.endswith(SUFFIXES) else report_database(what, options.out))
+        print(report_model(what, options.out, options.target, dict(options.shape)) if what.endswith(SUFFIXES)
+              else report_database(what, options.out))
         return 0
     schedule = _schedule_of(what, options.target)
     if schedule is None:

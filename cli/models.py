@@ -1,4 +1,4 @@
-"""The commands about models: `tilewright transform`, `tilewright compile`.
+"""The commands about models: `tilewright transform`, `tilewright compile`, and how commands read a model.
 
 What they need is imported when they run: other commands start faster so.
 """
@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import user_source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ..graph import Graph
 
-__all__ = ["SUFFIXES", "add_commands", "read_model", "report_model"]
+    Shapes = Mapping[str, Sequence[int | str]]
+    """By an input's name its shape."""
+
+__all__ = ["SUFFIXES", "add_commands", "add_shape", "read_model", "report_model"]
 
 SUFFIXES = (".onnx", ".pt2", ".safetensors", ".txt")
 """How the names of models end."""
@@ -28,6 +33,8 @@ def add_commands(commands: Any) -> None:
         "Reads a model (.onnx, .pt2 of torch.export, .safetensors of g.save, or a graph's text), runs passes over it, "
         "and prints the graph, or writes it with its parameters. --list shows the passes in order, and which change rounding."))
     transform.add_argument("model", nargs="?", metavar="MODEL", help=_MODELS)
+    add_shape(transform)
+    _add_state(transform)
     transform.add_argument("--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)")
     transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
     transform.add_argument("--page", metavar="FILE.html", help="write a page of what each pass changes instead")
@@ -36,6 +43,8 @@ def add_commands(commands: Any) -> None:
     compiled = commands.add_parser("compile", help="a model as a library that C calls", description=(
         "Reads a model (as transform does) and writes it as a library of one function, with its header beside it."))
     compiled.add_argument("model", metavar="MODEL", help=_MODELS)
+    add_shape(compiled)
+    _add_state(compiled)
     compiled.add_argument("--out", "-o", metavar="FILE", required=True, help="libnet.so, libnet.a or net.o")
     compiled.add_argument("--passes", metavar="NAME,...",
                           help="passes to run first, as weights_int8 and weights_int4, which no build runs by itself")
@@ -49,13 +58,41 @@ def add_commands(commands: Any) -> None:
     compiled.set_defaults(command=_compile)
 
 
+def add_shape(parser: Any) -> None:
+    """Adds the option by which a command fixes, or names, dimensions of a model's inputs."""
+    parser.add_argument("--shape", action="append", metavar="INPUT=1,3,h,w", type=_shape, default=[], help=(
+        "the shape of an input, whose dimensions are numbers, or names where any size is to do; may be given several times"))
+
+
+def _add_state(parser: Any) -> None:
+    parser.add_argument("--state", action="append", metavar="INPUT=OUTPUT", type=_pair, default=[], help=(
+        "an input that a call updates in place, and the output that follows it (.onnx and .pt2); may be given several times"))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Two names. Raises ValueError."""
+    first, equals, second = text.partition("=")
+    if not (first.strip() and equals and second.strip()):
+        raise ValueError
+    return first.strip(), second.strip()
+
+
+def _shape(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """An input's name and its shape; a scalar's is "()". Raises ValueError."""
+    name, said = _pair(text)
+    extents = [] if said == "()" else [extent.strip() for extent in said.split(",")]
+    if not all(extents):
+        raise ValueError
+    return name, tuple(int(extent) if extent.isdecimal() else extent for extent in extents)
+
+
 def _bucket(text: str) -> dict[str, int]:
     """Sizes by the names of symbols. Raises ValueError."""
     return {name.strip(): int(size) for name, _, size in (part.partition("=") for part in text.split(","))}
 
 
 def _compile(options: argparse.Namespace) -> int:
-    g = read_model(options.model)
+    g = read_model(options.model, dict(options.shape), dict(options.state))
     if options.passes:
         g = g.transform(*options.passes.split(","))
     written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math,
@@ -64,19 +101,22 @@ def _compile(options: argparse.Namespace) -> int:
     return 0
 
 
-def report_model(path: str, out: str, target: str) -> Path:
-    """Writes the page about a model; where its sizes are known, with the times of a call on drawn inputs."""
+def report_model(path: str, out: str, target: str, shapes: Shapes) -> Path:
+    """Writes the page about a model with the times of a call on drawn inputs. shapes: as read_model takes them. Raises
+    BadGraphInput (TW0906) where sizes are left open."""
     import numpy as np
 
     from ..driver.build import build
     from ..graph.errors import BadGraphInput
     from ..graph.types import array_dtype
 
-    model = build(read_model(path), target=target)
+    model = build(read_model(path, shapes), target=target)
     rng = np.random.default_rng(0)
     if not all(kind.is_static for kind in model.inputs.values()):
+        some = next(name for name, kind in model.inputs.items() if not kind.is_static)
         raise BadGraphInput(f"{path!r} has inputs of any size", called=user_source(), reason="a page is about one size",
-                               fix="m = tw.build(g); m.show(path, *arrays), or from_onnx(path, shapes={...})")
+                            allowed=", ".join(f"{name}: {kind}" for name, kind in model.inputs.items()),
+                            fix=f"--shape {some}={','.join(str(extent) for extent in model.inputs[some].shape)}, with numbers")
     arrays = [np.asarray(rng.standard_normal(tuple(map(int, kind.shape))) if "float" in kind.dtype else
                          np.zeros(tuple(map(int, kind.shape)))).astype(array_dtype(kind.dtype)) for kind in model.inputs.values()]
     return model.show(out, *arrays)
@@ -90,7 +130,9 @@ def _transform(options: argparse.Namespace) -> int:
         return 0
     if options.model is None:
         options.usage_error("MODEL is missing")
-    g = read_model(str(options.model))
+    if options.out is not None and Path(options.out).suffix not in (".safetensors", ".txt", ""):
+        options.usage_error(f"{options.out!r} is no place for a graph: graph.safetensors, with its parameters, or graph.txt")
+    g = read_model(str(options.model), dict(options.shape), dict(options.state))
     passes = options.passes.split(",") if options.passes else ()
     if options.page is not None:
         print(g.show(options.page, *passes))
@@ -106,18 +148,24 @@ def _transform(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_model(path: str) -> Graph:
-    """The graph of a model, by the kind of its file. Raises what its reader raises, and UnsupportedModel (TW0912)."""
+def read_model(path: str, shapes: Shapes, state: Mapping[str, str] | None = None) -> Graph:
+    """The graph of a model, by the kind of its file. shapes: of inputs, as from_onnx takes them; in other files they give numbers
+    to dimensions that are open. state: as from_onnx takes it. Raises what its reader raises, UnsupportedModel (TW0912),
+    BadGraphInput (TW0906) for shapes that are not the model's, BadGraph (TW0901) for state."""
     from ..graph import OpenGraph, from_onnx, from_torch, load, parse
-    from ..graph.errors import UnsupportedModel
+    from ..graph.errors import BadGraphInput, UnsupportedModel
 
     suffix = Path(path).suffix
+    if state and suffix not in (".onnx", ".pt2"):
+        raise BadGraphInput(f"{path!r} is a graph, which says itself what its state is", called=user_source(),
+                            fix="leave --state out, or give it where the model is read")
     if suffix in (".onnx", ".pt2"):
-        reads = from_onnx if suffix == ".onnx" else from_torch
-        g = reads(path)
+        g = from_onnx(path, shapes=shapes, state=state) if suffix == ".onnx" else from_torch(path, state=state)
         if isinstance(g, OpenGraph):
+            reads = "from_onnx" if suffix == ".onnx" else "from_torch"
             raise UnsupportedModel(f"{path!r} is no graph before it is called", called=user_source(),
                                    reason=f"shapes depend on the values of its inputs {', '.join(g.late)}",
-                                   fix=f"tw.graph.{reads.__name__}(path).closed(*arrays).transform()")
-        return g
-    return load(path) if suffix == ".safetensors" else parse(Path(path).read_text())
+                                   fix=f"tw.graph.{reads}(path).closed(*arrays).transform()")
+    else:
+        g = load(path) if suffix == ".safetensors" else parse(Path(path).read_text())
+    return g if suffix == ".onnx" else g.with_shapes(shapes)

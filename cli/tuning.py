@@ -14,7 +14,7 @@ from ..autotune.errors import BadTuningFile
 from ..errors import user_source
 from ..untrusted import printable
 from .database import DATABASE
-from .models import SUFFIXES, read_model
+from .models import SUFFIXES, add_shape, read_model
 
 if TYPE_CHECKING:
     from ..autotune.task import Task
@@ -30,6 +30,7 @@ def add_commands(commands: Any) -> None:
         "template's task, for which schedules are then looked for. Of a model (.onnx, .pt2, .safetensors, or a graph's text) the "
         "kernels share the trials. Running it again goes on where it stopped."))
     tune.add_argument("what", metavar="FILE.py:function|MODEL")
+    add_shape(tune)
     tune.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
     tune.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
     tune.add_argument("--target", default="llvm", help='default: "llvm", this machine')
@@ -57,7 +58,7 @@ def _tune(options: argparse.Namespace) -> int:
     console = Console(highlight=False, soft_wrap=True)
     try:
         if Path(options.what).suffix in SUFFIXES:
-            _tell_kernels(tune(read_model(options.what), options.target, **how), console)
+            _tell_kernels(tune(read_model(options.what, dict(options.shape)), options.target, **how), console)
             return 0
         task = task_of(options.what, options.target)
         result = tune(task, **how)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,9 @@ from .node import Parts
 from .passes import default_passes, difference_text, grouped, passes_named, transformed
 from .printer import graph_text
 from .reference import run
+from .rewrite import with_shapes
 from .tasks import Task, tasks_of
+from .types import Extent
 from .variants import Buckets, Variants
 
 __all__ = ["Graph"]
@@ -55,6 +57,12 @@ class Graph(Parts):
         """The graph after these passes, which run in this order, and again until none of them changes anything; without names,
         after those that tw.build runs, with a node for each kernel. tw.graph.PASSES lists them. Raises UnknownPass (TW0914)."""
         made = transformed(self, passes_named(names)) if names else grouped(self)
+        return self if made is self else Graph.of(made)
+
+    def with_shapes(self, shapes: Mapping[str, Sequence[Extent]]) -> Graph:
+        """The graph whose inputs have these shapes, by name: numbers in place of symbols, which have them everywhere then. Raises
+        BadGraphInput (TW0906) for shapes that are not its inputs'."""
+        made = with_shapes(self, shapes)
         return self if made is self else Graph.of(made)
 
     def show(self, path: str | PathLike[str], *names: str) -> Path:

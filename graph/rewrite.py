@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from ..errors import user_source
 from .assembly import Assembly
+from .domain import check_sizes
+from .errors import BadGraph, BadGraphInput
 from .node import Node, Parts, inner_name
-from .types import partly, sized
+from .types import Extent, partly, sized
 
-__all__ = ["specialised", "unused", "with_bodies", "with_params_outside", "with_results", "without_dead"]
+__all__ = [
+    "specialised", "unused", "with_bodies", "with_input_names", "with_params_outside", "with_results", "with_shapes",
+    "without_dead",
+]
 
 
 def without_dead(g: Parts) -> Parts:
@@ -43,6 +49,50 @@ def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
     for past, present in g.state.items():
         b.state(past, present)
     return b.parts()
+
+
+def with_shapes(g: Parts, shapes: Mapping[str, Sequence[Extent]]) -> Parts:
+    """The graph whose inputs have these shapes, by name: numbers for symbols, and what it says already. Raises BadGraphInput
+    (TW0906)."""
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        said = g.inputs[name].shape if name in g.inputs else None
+        if said is None or len(said) != len(shape):
+            raise _no_shape(g, name, shape)
+        sizes.update((old, new) for old, new in zip(said, shape, strict=True) if isinstance(new, int) and isinstance(old, str) and
+                     old in g.symbols)
+    for name, shape in shapes.items():
+        if any(new not in (old, partly(old, sizes)) for old, new in zip(g.inputs[name].shape, shape, strict=True)):
+            raise _no_shape(g, name, shape)
+    if len(sizes) == len(g.symbols):
+        check_sizes(g, sizes)
+    return specialised(g, sizes) if sizes else g
+
+
+def with_input_names(g: Parts, names: Sequence[str]) -> Parts:
+    """The graph whose inputs have these names, in their order; what has one of them already gets another. Raises BadGraph (TW0901)
+    where they are not one for each input."""
+    if len(names) != len(g.inputs) or len(set(names)) != len(names):
+        raise BadGraph(f"graph {g.name} has no inputs {', '.join(names)}"[:300], called=user_source(),
+                       allowed=", ".join(g.inputs), fix="a name for each input, in their order")
+    new = dict(zip(g.inputs, names, strict=True))
+    taken = {*g.types, *names}
+    for value in set(names) & (g.types.keys() - g.inputs.keys()):
+        new[value] = unused(value, taken)
+        taken.add(new[value])
+    nodes = [replace(node, inputs=tuple(new.get(name, name) for name in node.inputs),
+                     outputs=tuple(new.get(name, name) for name in node.outputs)) for node in g.nodes]
+    return replace(
+        g, inputs={new[name]: kind for name, kind in g.inputs.items()}, nodes=tuple(nodes),
+        constants={new.get(name, name): held for name, held in g.constants.items()},
+        results={name: new.get(value, value) for name, value in g.results.items()},
+        state={new[past]: present for past, present in g.state.items()})
+
+
+def _no_shape(g: Parts, name: str, shape: Sequence[Extent]) -> BadGraphInput:
+    takes = ", ".join(f"{one}: {kind}" for one, kind in g.inputs.items())
+    return BadGraphInput(f"graph {g.name} has no input {name!r} of the shape {tuple(shape)}"[:300], called=user_source(),
+                         allowed=takes, fix="numbers in place of the symbols of its inputs' shapes")
 
 
 def with_params_outside(g: Parts) -> Parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["ALONE", "Companion"]
+__all__ = ["ALONE", "Companion", "handles_of"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,12 @@ class Companion:
     statuses: Mapping[int, str] = field(default_factory=dict[int, str])
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+def handles_of(types: Mapping[str, str]) -> frozenset[str]:
+    """The parameters that a function of the library itself made, as what maps its weights: they come first in C, and are passed to
+    checked functions as they are. types: as of Companion."""
+    return frozenset(name for name, kind in types.items() if kind.startswith("const "))
 
 
 ALONE = Companion()

@@ -4,14 +4,15 @@
     int32_t NAME_checked(const DLTensor *A, const DLTensor *C)     the checks of a call from Python, by tw_check_NAME
     const char *NAME_error(int32_t status)
 
-A function for GPUs has a stream as its first argument: of all of them, but _error.
+A function for GPUs has a stream as its first argument: of all of them, but _error. What a function of the library itself made, as
+what maps a model's weights, comes before the extents.
 
 They run on any processor of the architecture; code that needs more is called only once the processor is known to have it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from ...runtime.abi import ITEM_BYTES, Check, DLTensor, Flag, pack_status
 from ...runtime.device import GPU_KINDS, HOST_KINDS
@@ -30,9 +31,11 @@ _CARRIED = {"bool": "i8", "float16": "i16", "bfloat16": "i16"}
 """How scalars come from C where that is not the type that the kernel takes."""
 
 
-def entries_text(signature: Signature, texts: Mapping[int, str], attributes: str, masks: Sequence[int]) -> str:
+def entries_text(
+    signature: Signature, texts: Mapping[int, str], attributes: str, masks: Sequence[int], handles: Set[str] = frozenset(),
+) -> str:
     """The three functions. texts: of every status. attributes: of functions that run on any processor. masks: of the features
-    that each variant of the kernel needs; one of these has to be there."""
+    that each variant of the kernel needs; one of these has to be there. handles: parameters that come before the extents."""
     plain, checked, error = entry_names(signature.name)
     symbols = stub_symbols(signature.name)
     stream = ["ptr %stream"] if signature.on_stream else []
@@ -44,9 +47,11 @@ def entries_text(signature: Signature, texts: Mapping[int, str], attributes: str
                     "declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)"]
     carried = [f"{kind} %p{i}" for i, kind in enumerate(carried_kinds(signature))]
     extents = [f"i64 %n{k}" for k in range(len(signature.symbols))]
+    first, rest = ([text for text, p in zip(carried, signature.params, strict=True) if (p.name in handles) == is_first]
+                   for is_first in (True, False))
     return "\n".join([
         *declarations,
-        f"define i32 @{plain}({', '.join([*stream, *extents, *carried])}) {attributes} {{", *_plain(signature, masks), "}",
+        f"define i32 @{plain}({', '.join([*stream, *first, *extents, *rest])}) {attributes} {{", *_plain(signature, masks), "}",
         f"define i32 @{checked}({', '.join([*stream, *carried])}) {attributes} {{", *_checked(signature, masks), "}",
         error_text(error, texts, attributes),
     ])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...runtime.signature import BufferParam, ScalarParam, Signature
-from .companion import ALONE, Companion
+from .companion import ALONE, Companion, handles_of
 from .names import STREAM, entry_names, library_identifier, parameter_names
 from .threads import hook_name
 
@@ -98,16 +98,16 @@ def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -
     names = parameter_names(signature)
     extents, own = names[: len(signature.symbols)], names[len(signature.symbols):]
     stream = [f"void *{STREAM}"] if signature.on_stream else []
-    plain = [*stream, *(f"int64_t {name}" for name in extents)]
-    checked = list(stream)
+    handles = handles_of(types)
+    first, plain, checked = list(stream), [f"int64_t {name}" for name in extents], list(stream)
     for param, name in zip(signature.params, own, strict=True):
-        plain.append(f"{types[param.name]}{name}" if param.name in types else _plain_parameter(param, name))
-        if types.get(param.name, "").startswith("const "):      # what a library's own function made, and checked
-            checked.append(f"{types[param.name]}{name}")
-        else:
-            checked.append(f"const DLTensor *{name}" if isinstance(param, BufferParam) else _plain_parameter(param, name))
+        said = f"{types[param.name]}{name}" if param.name in types else _plain_parameter(param, name)
+        (first if param.name in handles else plain).append(said)
+        is_tensor = isinstance(param, BufferParam) and param.name not in handles
+        checked.append(f"const DLTensor *{name}" if is_tensor else said)
     functions = entry_names(signature.name)
-    return (f"int32_t {functions[0]}({', '.join(plain) or 'void'});", f"int32_t {functions[1]}({', '.join(checked) or 'void'});",
+    return (f"int32_t {functions[0]}({', '.join([*first, *plain]) or 'void'});",
+            f"int32_t {functions[1]}({', '.join(checked) or 'void'});",
             f"const char *{functions[2]}(int32_t status);")
 
 

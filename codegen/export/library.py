@@ -26,7 +26,7 @@ from ..names import machine_and_system
 from ..target import Target
 from .archive import archive_bytes
 from .cases import case_declarations, case_text
-from .companion import ALONE, Companion
+from .companion import ALONE, Companion, handles_of
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import CallsPython, DoesNotFit, UnknownLibraryKind
@@ -239,7 +239,7 @@ class _Library:
         attributes = baseline(self.target)
         entries = [
             entries_text(s, {**status_texts(s, self.messages[s.name], self.features), **self.companion.statuses}, attributes,
-                         self.masks(s.name))
+                         self.masks(s.name), handles_of(self.companion.types))
             for s in self.signatures
         ]
         threads = threads_text(

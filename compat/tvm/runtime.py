@@ -18,11 +18,12 @@ from ...te import Tensor
 from . import nd as ndarray
 from .container import Array, Map
 from .driver import Module, load_module
+from .executor import create
 from .nd import NDArray, cpu, cuda, device, gpu
 from .tir import const
 
-__all__ = ["Array", "DataType", "Map", "Module", "NDArray", "String", "const", "convert", "cpu", "cuda", "device", "enabled",
-           "get_global_func", "gpu", "load_module", "ndarray", "register_func"]
+__all__ = ["Array", "DataType", "Map", "Module", "NDArray", "String", "const", "convert", "cpu", "create", "cuda", "device",
+           "enabled", "get_global_func", "gpu", "load_module", "ndarray", "register_func"]
 
 String = str
 

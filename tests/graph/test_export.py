@@ -172,6 +172,35 @@ def test_python_loads_the_library_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(score, m(image))
 
 
+OPENED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "net.h"
+int main(void) {
+    static float x[2][3] = {{1, 2, 3}, {4, 5, 6}}, y[2][5];
+    net_weights *weights;
+    int32_t status = net_open("net.weights", &weights);
+    if (!status) status = net(weights, 2, &x[0][0], &y[0][0], aligned_alloc(64, net_arena_bytes(2) + 64 & ~63));
+    for (int k = 0; k < 10; k++) printf("%g ", y[k / 5][k % 5]);
+    net_close(weights);
+    return status;
+}
+"""
+
+
+@needs_cc
+def test_the_opened_weights_come_before_the_sizes(tmp_path: Path) -> None:
+    b = Builder("net")
+    w = np.arange(15, dtype="float32").reshape(3, 5)
+    b.output("y", b.node("matmul", b.input("x", ("n", 3)), b.param("w", w)))
+    tw.build(b.graph()).export(tmp_path / "libnet.so", weights="file", threads="none")
+    (tmp_path / "program.c").write_text(OPENED)
+    subprocess.run(["cc", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-o", "program", "program.c", "-L.",
+                    "-lnet", "-Wl,-rpath,."], cwd=tmp_path, check=True)
+    said = subprocess.run(["./program"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    np.testing.assert_array_equal(np.float32(said.split()).reshape(2, 5), np.arange(1, 7, dtype="float32").reshape(2, 3) @ w)
+
+
 def test_inputs_may_be_called_as_they_like(tmp_path: Path) -> None:
     b = Builder()
     b.output("weights", b.node("add", b.input("arena", (3,)), b.node("exp", b.input("net", (3,)))))
@@ -184,6 +213,25 @@ def test_the_command_line_compiles_a_file(tmp_path: Path, capsys: pytest.Capture
     assert main(["compile", str(tmp_path / "g.safetensors"), "-o", str(tmp_path / "libnet.so"), "--weights", "file"]) == 0
     assert "net.weights" in capsys.readouterr().out
     assert (tmp_path / "net.h").exists()
+
+
+def test_the_command_line_gives_sizes_and_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = Builder("open")
+    b.output("y", b.node("exp", b.input("x", ("n", 4, "2 * m"))))
+    b.graph().save(tmp_path / "g.safetensors")
+    path = str(tmp_path / "g.safetensors")
+    assert main(["transform", path, "--shape", "x=3,4,m * 2", "--passes", "dead"]) == 0
+    assert 'input x: float32[3, 4, m * 2]' in capsys.readouterr().out
+    assert main(["report", path, "-o", str(tmp_path / "page.html")]) == 1
+    assert "--shape x=n,4,m * 2" in capsys.readouterr().err
+    for wrong in ("x=3,5,m * 2", "z=1", "x=3,4"):
+        assert main(["compile", path, "-o", str(tmp_path / "libnet.so"), "--shape", wrong]) == 1
+        assert "TW0906" in capsys.readouterr().err
+    for wrong in (["--shape", "x"], ["-o", "model.onnx"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["transform", path, *wrong])
+    assert main(["compile", path, "-o", str(tmp_path / "libnet.so"), "--state", "x=y"]) == 1
+    assert "--state" in capsys.readouterr().err
 
 
 ANY_SIZE = r"""

@@ -2,63 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from .. import nd
-
-if TYPE_CHECKING:
-    from ..relay import ExecutorFactory
+from ..executor import GraphModule, create
 
 __all__ = ["GraphModule", "create"]
-
-
-class GraphModule:
-    """A model with inputs that are set before it runs and outputs that are got after it."""
-
-    def __init__(self, module: ExecutorFactory) -> None:
-        self._model = module.model
-        self._given: dict[str, Any] = {}
-        self._outputs: list[Any] = []
-
-    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Sets an input by its name or number, and others by their names. What is none of them is a parameter, which the model
-        holds since it was built."""
-        names = list(self._model.inputs)
-        if key is not None:
-            params[names[key] if isinstance(key, int) else key] = value
-        for name, given in params.items():
-            if name in names:
-                self._given[name] = np.array(given.numpy() if hasattr(given, "numpy") else given)
-
-    def run(self, **input_dict: Any) -> None:
-        """Runs the model, these inputs set before."""
-        self.set_input(**input_dict)
-        results = self._model(**self._given)
-        self._outputs = results if isinstance(results, list) else [results]
-
-    def get_num_inputs(self) -> int:
-        """How many inputs there are."""
-        return len(self._model.inputs)
-
-    def get_num_outputs(self) -> int:
-        """How many outputs there are."""
-        return len(self._model.outputs)
-
-    def get_input(self, index: str | int) -> nd.NDArray:
-        """The input that was set, by its name or number."""
-        return nd.array(self._given[list(self._model.inputs)[index] if isinstance(index, int) else index])
-
-    def get_output(self, index: int, out: Any = None) -> nd.NDArray:
-        """What the last run gave, by its number; copied to `out` too, where there is one."""
-        result = nd.array(self._outputs[index])
-        if out is not None:
-            result.copyto(out)
-        return result
-
-
-def create(graph_json_str: str, libmod: ExecutorFactory, device: Any = None) -> GraphModule:
-    """A GraphModule of what relay.build gave."""
-    del graph_json_str, device
-    return GraphModule(libmod)

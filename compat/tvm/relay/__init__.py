@@ -1,4 +1,4 @@
-"""tvm.relay, as far as it makes a library of a model: frontend.from_onnx and build."""
+"""tvm.relay, as far as it makes a library of a model: frontend.from_onnx, frontend.from_pytorch and build."""
 
 from __future__ import annotations
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 import tilewright as tw
 from tilewright.compat import tvm
 from tilewright.compat.tvm import relay
@@ -36,3 +39,43 @@ def test_parameters_that_are_given_take_the_place_of_the_model_s_own() -> None:
     module = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
     module.run(data=np.ones((2, 3), "float32"))
     assert not module.get_output(0).numpy().any()
+
+
+def test_the_snippet_as_a_lecture_writes_it() -> None:
+    graph, lib, params = relay.build(net(), target="llvm")
+    module = tvm.runtime.create(graph, lib, tvm.cpu(0))
+    module.set_input(**params)
+    module.run(data=tvm.nd.array(np.ones((2, 3), "float32")))
+    output = tvm.nd.empty((2, 4))
+    module.get_output(0, output)
+    np.testing.assert_array_equal(output.asnumpy(), np.tile(np.arange(12, dtype="float32").reshape(3, 4).sum(0), (2, 1)))
+    assert module.module.time_evaluator("run", tvm.cpu(0), number=3)().mean > 0
+    assert len(module.benchmark(tvm.cpu(0), repeat=2, number=1, data=np.zeros((2, 3), "float32")).results) == 2
+    with pytest.raises(ValueError, match="there is run"):
+        module.module.time_evaluator("main", tvm.cpu(0))
+
+
+def test_programs_of_torch_with_inputs_as_they_are_to_be_called() -> None:
+    torch: Any = pytest.importorskip("torch", reason="torch, which exports the program, is not installed")
+
+    class Difference(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor([1.0, 2, 3]))
+
+        def forward(self, first: Any, second: Any) -> Any:
+            return (first - second) * self.scale
+
+    args = (torch.ones(2, 3), torch.zeros(2, 3))
+    infos = [("second", (2, 3)), ("v3", ((2, 3), "float32"))]       # names that stand for others, and for a value of the graph
+    for program in (torch.export.export(Difference(), args), Difference()):
+        module, params = relay.frontend.from_pytorch(program, infos)
+        assert list(module.inputs) == ["second", "v3"] and list(params) == ["scale"]
+        executor = graph_executor.GraphModule(relay.build(module, params=params)["default"](tvm.cpu(0)))
+        executor.run(second=np.full((2, 3), 5, "float32"), v3=np.ones((2, 3), "float32"))
+        assert executor.get_output(0).numpy().tolist() == [[4, 8, 12]] * 2
+    assert list(relay.frontend.from_pytorch(torch.export.export(Difference(), args))[0].inputs) == ["first", "second"]
+    with pytest.raises(tvm.TVMError, match="a name for each input"):
+        relay.frontend.from_pytorch(torch.export.export(Difference(), args), [("x", (2, 3))])
+    with pytest.raises(tvm.TVMError, match="TorchScript is not read"):
+        relay.frontend.from_pytorch(torch.jit.trace(Difference(), args), infos)
