@@ -15,7 +15,8 @@ from math import prod
 
 from ...codegen.machine import Machine
 
-__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "ends_within_vector", "plan", "plans"]
+__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "ends_within_vector", "plan", "plans",
+           "step_cycles"]
 
 MOST_PLACES = 28
 MOST_VECTORS = 4
@@ -143,7 +144,7 @@ def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
     for tile in _tiles(layer, machine):
         cycles = 0.0
         for (rows, row_count), (columns, column_count) in product(_parts(height, tile.rows), _parts(width, tile.columns)):
-            cycles += row_count * column_count * _cycles(rows * columns, tile.vectors, machine)
+            cycles += row_count * column_count * step_cycles(rows * columns, tile.vectors, machine)
         cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
         found.append((cycles, tile.rows, tile))
     return [tile for *_, tile in sorted(found, key=lambda each: each[:2])]
@@ -164,7 +165,7 @@ def _parts(extent: int, size: int) -> list[tuple[int, int]]:
     return [(size, extent // size), *([(extent % size, 1)] if extent % size else [])]
 
 
-def _cycles(places: int, vectors: int, machine: Machine) -> float:
+def step_cycles(places: int, vectors: int, machine: Machine) -> float:
     """Of one step, with a little for the loop around it."""
     adds, loads = places * vectors / machine.fma_rate, (places + vectors) / LOADS
     return max(adds, loads, machine.fma_latency) + 0.25

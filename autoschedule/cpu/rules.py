@@ -27,6 +27,7 @@ RULES: dict[str, tuple[str, str]] = {
     "group_conv2d_nhwc": ("conv", "conv2d_nhwc"),
     "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
+    "conv2d_winograd_NCHWc": ("winograd_blocks", "conv2d_winograd_NCHWc"),
     "bilateral_slice": ("bilateral", "bilateral_slice"),
     "resize": ("resize", "resize"),
     "pool": ("depthwise", "windows"),

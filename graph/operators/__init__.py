@@ -21,6 +21,7 @@ from . import (
     updates,
     vjp,
     windows,
+    winograd,
 )
 from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, whole_attributes
 from .updates import IN_PLACE
@@ -28,5 +29,5 @@ from .updates import IN_PLACE
 __all__ = ["IN_PLACE", "OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
 
 FAMILIES = (activations, blocks, columns, elementwise, fused, movement, norms, places, pools, products, quantized, reductions,
-            resize, sampling, spectra, updates, vjp, windows)
+            resize, sampling, spectra, updates, vjp, windows, winograd)
 """Importing them fills the table."""

@@ -1,10 +1,10 @@
 """Other runtimes for the models of `python -m tools.benchmarks.models`: each takes a model's file or module, and gives what runs it
-in one thread."""
+in so many threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ Run = Callable[[], "list[NDArray[Any]]"]
 
 @dataclass(frozen=True)
 class Model:
-    """file: of ONNX. inputs: by name, in order. module: of torch, where there is one, and its inputs."""
+    """file: of ONNX. inputs: by name, in order. module: of torch, where there is one, and its inputs. threads: that runtimes may
+    use."""
 
     name: str
     file: Path
     inputs: Mapping[str, NDArray[Any]]
     module: Any = None
     tensors: tuple[Any, ...] = ()
+    threads: int = 1
 
 
 def listed(results: Any) -> list[NDArray[Any]]:
@@ -37,7 +39,7 @@ def torch_run(model: Model) -> Run:
 
     if model.module is None:
         raise LookupError("a file is no module of torch")
-    torch.set_num_threads(1)
+    torch.set_num_threads(model.threads)
 
     def run() -> list[NDArray[Any]]:
         with torch.inference_mode():
@@ -51,14 +53,14 @@ def compiled_run(model: Model) -> Run:
 
     if model.module is None:
         raise LookupError("a file is no module of torch")
-    return torch_run(Model(model.name, model.file, model.inputs, torch.compile(model.module), model.tensors))
+    return torch_run(replace(model, module=torch.compile(model.module)))
 
 
 def onnxruntime_run(model: Model) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = model.threads, 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(model.file), options, providers=["CPUExecutionProvider"])
     given = dict(model.inputs)
@@ -68,7 +70,8 @@ def onnxruntime_run(model: Model) -> Run:
 def openvino_run(model: Model) -> Run:
     import openvino
 
-    options = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    options = {"INFERENCE_NUM_THREADS": model.threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32",
+               "PERFORMANCE_HINT": "LATENCY"}
     shapes = [(name, list(array.shape)) for name, array in model.inputs.items()]
     compiled = openvino.Core().compile_model(openvino.convert_model(str(model.file), input=shapes), "CPU", options)
     given = dict(model.inputs)

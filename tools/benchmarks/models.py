@@ -1,13 +1,14 @@
-"""Models beside onnxruntime, torch, torch.compile and OpenVINO, one thread, float32.
+"""Models beside onnxruntime, torch, torch.compile and OpenVINO, float32.
 
-    python -m tools.benchmarks.models [--only resnet18,bert_base] [--seconds 20] [--profile] [--peers torch,onnxruntime] [--whole]
+    python -m tools.benchmarks.models [--only resnet18,vgg11@4x193] [--seconds 20] [--threads 2] [--profile] [--whole]
+                                      [--peers torch,onnxruntime]
 
 Weights are drawn, from a fixed seed; nothing is downloaded. It needs torch, torchvision and transformers, the packages that ship
-the files, and the peers that are to be measured; what is missing leaves its column or row out.
-Each model is run by all in turn, for so
-many seconds; what is compared is the least CPU time of a call, so that what else runs on the machine counts little. Outputs are
-compared with torch's, and those of files with onnxruntime's. Ours is read from torch's program where there is one, the others from
-ONNX; `_int8` and `_int4` behind a name pack our weights.
+the files, and the peers that are to be measured; what is missing leaves its column or row out. Each model is run by all in turn,
+for so many seconds; what is compared is the least CPU time of a call, so that what else runs on the machine counts little, and with
+several threads the least time of the clock. Outputs are compared with torch's, and those of files with onnxruntime's. Ours is read
+from torch's program where there is one, the others from ONNX; `_int8` and `_int4` behind a name pack our weights. Any model of
+torchvision has a name; `@193` behind it is the size of the image, `@4x193` with the size of the batch.
 
 --whole starts a process for each runtime, and tells of the model's file of ONNX what building it takes with an empty cache and from
 the cache (seconds of CPU time and of the clock), the most memory of the process, the nodes after passes beside onnxruntime's, and
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,18 +45,18 @@ TOLERANCE = 1e-3
 PACKED = {"_int8": "weights_int8", "_int4": "weights_int4"}
 
 
-def model_of(name: str, folder: Path) -> Model:
+def model_of(name: str, folder: Path, threads: int = 1) -> Model:
     """A model of the zoo, its module written as a file of ONNX."""
     if name in FILES:
         file, inputs = file_of(name)
-        return Model(name, file, inputs)
+        return Model(name, file, inputs, threads=threads)
     import torch
 
     module, tensors = module_of(name)
     names = [f"x{at}" for at in range(len(tensors))]
     file = folder / f"{name}.onnx"
     torch.onnx.export(module, tensors, str(file), dynamo=False, opset_version=17, input_names=names)
-    return Model(name, file, {each: tensor.numpy() for each, tensor in zip(names, tensors, strict=True)}, module, tensors)
+    return Model(name, file, {each: tensor.numpy() for each, tensor in zip(names, tensors, strict=True)}, module, tensors, threads)
 
 
 def ours(model: Model, pack: str | None) -> tuple[tw.Model, Run]:
@@ -72,16 +73,16 @@ def ours(model: Model, pack: str | None) -> tuple[tw.Model, Run]:
     return m, lambda: listed(m(*arrays))
 
 
-def measured(runs: dict[str, Run], seconds: float) -> dict[str, float]:
-    """The least CPU seconds of a call of each, run in turn."""
+def measured(runs: dict[str, Run], seconds: float, clock: Callable[[], float]) -> dict[str, float]:
+    """The least seconds of a call of each, run in turn, by this clock."""
     best = dict.fromkeys(runs, math.inf)
     end = time.perf_counter() + seconds
     turns = 0
     while turns < 3 or time.perf_counter() < end:
         for name, run in runs.items():
-            began = time.process_time()
+            began = clock()
             run()
-            best[name] = min(best[name], time.process_time() - began)
+            best[name] = min(best[name], clock() - began)
         turns += 1
     return best
 
@@ -107,7 +108,7 @@ def times(model: Model, pack: str | None, peers: Sequence[str], seconds: float, 
     print(f"  {'differs' if difference > TOLERANCE else 'agrees'}: {difference:.1e} from {reference}", flush=True)
     if profile:
         print(m.profile(*(model.inputs[name] for name in m.inputs) if model.module is None else model.inputs.values()), flush=True)
-    return measured(runs, seconds)
+    return measured(runs, seconds, time.process_time if model.threads == 1 else time.perf_counter)
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def rows(options: argparse.Namespace, peers: Sequence[str]) -> Iterator[tuple[st
             print(name, flush=True)
             pack = next((ending for ending in PACKED if name.endswith(ending)), None)
             try:
-                model = model_of(name.removesuffix(pack or ""), Path(folder))
+                model = model_of(name.removesuffix(pack or ""), Path(folder), options.threads)
                 if options.whole and pack is None:
                     os.environ["TILEWRIGHT_CACHE_DIR"] = str(Path(folder) / f"{name}.cache")
                     print(whole(model, peers, Path(folder)), flush=True)
@@ -177,14 +178,16 @@ def main() -> None:
     parser.add_argument("--only", default=",".join([*MODULES, "gpt2_token_int8", "gpt2_token_int4", *FILES]))
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--whole", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    set_num_threads(1)
+    set_num_threads(options.threads)
     peers = [peer for peer in options.peers.split(",") if peer]
     ratios: list[float] = []
-    print(f"{'ms of CPU time a call':22}" + "".join(f"{name:>14}" for name in ("tilewright", *peers, "best / ours")))
+    what = "ms of CPU time a call" if options.threads == 1 else "ms of a call"
+    print(f"{what:22}" + "".join(f"{name:>14}" for name in ("tilewright", *peers, "best / ours")))
     for name, best in rows(options, peers):
         others = [best[peer] for peer in peers if peer in best]
         ratio = min(others) / best["tilewright"] if others else math.nan

@@ -21,11 +21,13 @@ Case = tuple[Any, tuple[Any, ...]]
 
 
 def vision(name: str) -> Case:
-    """A model of torchvision, and an image."""
+    """A model of torchvision, and an image, whose size may stand behind the name: `resnet18@193`, four of them `resnet18@4x193`."""
     import torch
     import torchvision
 
-    return getattr(torchvision.models, name)(weights=None), (torch.randn(1, 3, 224, 224),)
+    name, _, size = name.partition("@")
+    batch, _, side = size.rpartition("x")
+    return torchvision.models.get_model(name, weights=None), (torch.randn(int(batch or 1), 3, *[int(side or 224)] * 2),)
 
 
 def plain(model: Any, parameter: str = "input_ids", masked: bool = False) -> Any:
@@ -212,11 +214,11 @@ MODULES: dict[str, Callable[[], Case]] = {
 
 
 def module_of(name: str) -> Case:
-    """A model as it is run, with weights of a fixed seed."""
+    """A model as it is run, with weights of a fixed seed; one of torchvision where the zoo has no other of this name."""
     import torch
 
     torch.manual_seed(0)
-    module, inputs = MODULES[name]()
+    module, inputs = MODULES[name]() if name in MODULES else vision(name)
     for layer in module.modules():                          # statistics as of a trained network: values keep their magnitude
         if hasattr(layer, "running_var"):
             layer.running_mean.normal_(0, 0.1)

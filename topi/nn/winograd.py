@@ -17,6 +17,9 @@ the exact one than
 which tests/topi/nn/test_winograd.py asserts. (On ResNet-50's layers tile = 2 stays below 1.5 * 2**-24 * S, which is about what
 libraries' direct convolutions do, tile = 4 below 25.) Where data or weights span many orders of magnitude within an image,
 what is small drowns: take conv2d.
+
+With tile = 2 each element is computed from those of its own window alone, as in a direct convolution: what is large, or a NaN,
+reaches nobody else, but where a direct one gives an infinity there may be a NaN.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from .conv2d import PACK
 from .errors import BadConvolution
 from .window import out_extent, pad_amounts
 
-__all__ = ["conv2d_winograd", "conv2d_winograd_prepack", "conv2d_winograd_prepacked"]
+__all__ = ["conv2d_winograd", "conv2d_winograd_NCHWc", "conv2d_winograd_prepack", "conv2d_winograd_prepacked", "transforms"]
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -112,21 +115,11 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     """conv2d_winograd over data (N, C, H, W) with the weights that conv2d_winograd_prepack gives; channels: O. The result is (N,
     O, OH, OW). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
     tensor(data, "a convolution")
-    fits = data.ndim == 4 and packed.ndim == 5 and same_extent(data.shape[1], packed.shape[3])
-    if not fits or not isinstance(packed.shape[0], IntImm):
-        raise BadConvolution(
-            f"{data.name} of shape {shape_text(data.shape)} and {packed.name} of shape {shape_text(packed.shape)} do not fit",
-            reason="data is (N, C, H, W), packed weights are (a, a, blocks, C, 16)", declared=packed.source, called=user_source(),
-            fix="pack the weights (O, C, 3, 3) by conv2d_winograd_prepack")
-    size = packed.shape[0].value
-    m = size - 2
-    to_image, back = _matrix(_B, m), _matrix(_A, m)
+    _check_packed(data, packed, data.ndim == 4 and packed.ndim == 5 and same_extent(data.shape[1], packed.shape[3]), "(N, C, H, W)")
+    size, m, to_image, back = _algorithm(packed)
     batch, inputs, height, width = data.shape
-    pads = pad_amounts(padding, (3, 3))
-    out = [out_extent(extent, pads[at], pads[at + 2], 3, 1, what)
-           for at, extent, what in ((0, height, "height"), (1, width, "width"))]
-    down, across = (te.indexdiv(extent + (m - 1), m) if isinstance(extent, Expr) else -(-extent // m) for extent in out)
-    image = _padded(data, (pads[0], pads[1]), (down * m + 2, across * m + 2))
+    pads, out, (down, across) = _tiles(height, width, padding, m)
+    image = _padded(data, pads, (down * m + 2, across * m + 2))
     rows = te.compute(
         (batch, inputs, down, size, across * m + 2),
         lambda n, c, y, a, w: combined(a, to_image, lambda r: image[n, c, y * m + r, w]),
@@ -152,6 +145,70 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     return te.compute(
         (batch, channels, *out), lambda n, o, i, j: results[n, te.indexdiv(o, lanes), i, j, te.indexmod(o, lanes)],
         name="conv2d_winograd", tag="conv2d_winograd", attrs={"tile": m})
+
+
+def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Tensor:
+    """conv2d_winograd over data (N, C/c, H, W, c) with the weights that conv2d_winograd_prepack gives, whose blocks of output
+    channels, all of them whole, are those of the result: (N, O/16, OH, OW, 16). Raises BadConvolution (TW0191), BadWindow
+    (TW0190)."""
+    tensor(data, "a convolution")
+    _check_packed(data, packed, data.ndim == packed.ndim == 5 and same_extent(data.shape[1] * data.shape[4], packed.shape[3]),
+                  "(N, C/c, H, W, c)")
+    size, m, to_image, back = _algorithm(packed)
+    batch, chunks, height, width, block = data.shape
+    pads, out, (down, across) = _tiles(height, width, padding, m)
+    image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd_NCHWc.image")
+    rows = te.compute(
+        (batch, chunks, down, size, across * m + 2, block),
+        lambda n, c, y, a, w, v: combined(a, to_image, lambda r: image[n, c, y * m + r, w, v]),
+        name="winograd_rows", tag="conv2d_winograd_NCHWc.rows")
+    squares = te.compute(
+        (size, size, batch, chunks, down, across, block),
+        lambda a, b, n, c, y, x, v: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s, v]),
+        name="winograd_squares", tag="conv2d_winograd_NCHWc.squares")
+    c, k = te.reduce_axis((0, chunks), "c"), te.reduce_axis((0, block), "k")
+    blocks, lanes = packed.shape[2], packed.shape[4]
+    products = te.compute(
+        (size, size, batch, blocks, down, across, lanes),
+        lambda a, b, n, ob, y, x, v: te.sum(squares[a, b, n, c, y, x, k] * packed[a, b, ob, c * block + k, v], axis=[c, k]),
+        name="winograd_products", tag="conv2d_winograd_NCHWc.products")
+    columns = te.compute(
+        (batch, blocks, down * m, size, across, lanes),
+        lambda n, ob, i, b, x, v: combined(te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]),
+        name="winograd_columns", tag="conv2d_winograd_NCHWc.columns")
+    return te.compute(
+        (batch, blocks, *out, lanes),
+        lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
+        name="conv2d_winograd_NCHWc", tag="conv2d_winograd_NCHWc", attrs={"tile": m})
+
+
+def transforms(m: int) -> tuple[Matrix, Matrix]:
+    """The matrices of a side of a tile of m: from an image to squares, and from products to results."""
+    return _matrix(_B, m), _matrix(_A, m)
+
+
+def _check_packed(data: Tensor, packed: Tensor, fits: bool, layout: str) -> None:
+    if not fits or not isinstance(packed.shape[0], IntImm):
+        raise BadConvolution(
+            f"{data.name} of shape {shape_text(data.shape)} and {packed.name} of shape {shape_text(packed.shape)} do not fit",
+            reason=f"data is {layout}, packed weights are (a, a, blocks, C, 16)", declared=packed.source, called=user_source(),
+            fix="pack the weights (O, C, 3, 3) by conv2d_winograd_prepack")
+
+
+def _algorithm(packed: Tensor) -> tuple[int, int, Matrix, Matrix]:
+    """A side of the squares and of the results of a tile, and the matrices to squares and to results."""
+    size = packed.shape[0]
+    assert isinstance(size, IntImm)
+    m = size.value - 2
+    return size.value, m, *transforms(m)
+
+
+def _tiles(height: Any, width: Any, padding: Any, m: int) -> tuple[tuple[int, int], list[Any], list[Any]]:
+    """The padding before an image, the height and the width of the result, and how many tiles it has along them."""
+    pads = pad_amounts(padding, (3, 3))
+    out = [out_extent(extent, pads[at], pads[at + 2], 3, 1, what)
+           for at, extent, what in ((0, height, "height"), (1, width, "width"))]
+    return pads[:2], out, [te.indexdiv(extent + (m - 1), m) if isinstance(extent, Expr) else -(-extent // m) for extent in out]
 
 
 def combined(row: Any, matrix: Matrix, value: Callable[[int], Any]) -> Expr:
@@ -181,15 +238,15 @@ def _added(total: Expr, value: Expr, factor: float) -> Expr:
     return scaled_and_moved(value, te.const(factor, value.dtype), total)
 
 
-def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any]) -> Tensor:
+def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any], tag: str = "conv2d_winograd.image") -> Tensor:
     """The image with zeros before it, and behind it up to whole tiles."""
-    batch, inputs, height, width = data.shape
+    batch, chunks, height, width, *block = data.shape
 
-    def element(n: Any, c: Any, i: Any, j: Any) -> Expr:
+    def element(n: Any, c: Any, i: Any, j: Any, *v: Any) -> Expr:
         inside = te.all(i >= before[0], i < height + before[0], j >= before[1], j < width + before[1])
-        return te.if_then_else(inside, data[n, c, i - before[0], j - before[1]], te.const(0, data.dtype))
+        return te.if_then_else(inside, data[(n, c, i - before[0], j - before[1], *v)], te.const(0, data.dtype))
 
-    return te.compute((batch, inputs, *size), element, name="pad_temp", tag="conv2d_winograd.image")
+    return te.compute((batch, chunks, *size, *block), element, name="pad_temp", tag=tag)
 
 
 def _matrix(of: dict[int, Matrix], tile: int) -> Matrix:

@@ -7,6 +7,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.tools.fuzz.references import convolution as reference
 from tilewright.topi.nn.errors import BadConvolution
+from tilewright.topi.nn.winograd import conv2d_winograd_NCHWc
 
 ERROR = {2: 16 * 2.0**-24, 4: 128 * 2.0**-24}
 
@@ -57,6 +58,36 @@ def test_weights_as_they_are(name, tile):
     rng = drawn.rng(name, tile)
     x, w = drawn.normal(rng, *data), drawn.normal(rng, outputs, data[1], 3, 3)
     check(run(x, w, pads, tile), x, w, pads, tile)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize(("data", "outputs", "pads", "block"), [
+    ((1, 32, 12, 16), 32, (1, 1, 1, 1), 16), ((2, 16, 15, 13), 48, (1, 0, 1, 2), 16), ((1, 12, 1, 2), 16, (2, 2, 1, 3), 4),
+    ((1, 64, 57, 23), 16, (1, 1, 1, 1), 16), ((0, 16, 4, 4), 16, (1, 1, 1, 1), 16), ((1, 0, 5, 5), 16, (1, 1, 1, 1), 16),
+])
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3"])
+def test_channels_in_blocks(data, outputs, pads, block, tile, target):
+    rng = drawn.rng(f"blocks {data}", tile)
+    x, w = drawn.normal(rng, *data), drawn.normal(rng, outputs, data[1], 3, 3)
+    batch, channels, high, wide = data
+    blocks = np.ascontiguousarray(x.reshape(batch, channels // block, block, high, wide).transpose(0, 1, 3, 4, 2))
+    packed = topi.nn.conv2d_winograd_prepack(w, tile)
+    a, b = te.placeholder(blocks.shape, name="x"), te.placeholder(packed.shape, name="w")
+    made = conv2d_winograd_NCHWc(a, b, pads)
+    after = te.compute(made.shape, lambda *i: te.max(made(*i), -1e9), name="after")
+    y = np.full([extent.value for extent in made.shape], np.nan, np.float32)
+    tw.build([a, b, after], target=target)(blocks, packed, y)
+    check(y.transpose(0, 1, 4, 2, 3).reshape(batch, outputs, *y.shape[2:4]), x, w, pads, tile)
+
+
+def test_an_element_has_part_in_the_results_of_its_own_windows_alone():
+    rng = drawn.rng("reach")
+    x, w = drawn.normal(rng, 1, 16, 9, 9), drawn.normal(rng, 16, 16, 3, 3)
+    x[0, 3, 4, 5] = np.nan
+    y = run(x, w, (1, 1, 1, 1), 2)
+    reached = np.zeros((9, 9), bool)
+    reached[3:6, 4:7] = True
+    assert (np.isnan(y) == reached).all()
 
 
 def test_a_tail_goes_into_the_store():
