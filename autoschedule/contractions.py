@@ -163,14 +163,15 @@ def copied(group: Group, sums: Stage, load: ProducerLoad, scope: str = "global")
     return group.s[group.s.cache_read(source(load), scope, [sums], reindex=True)], axes
 
 
-def in_matrices(group: Group, found: Contraction, padding: Sequence[int], turned: Sequence[bool]) -> list[Tensor]:
+def in_matrices(group: Group, found: Contraction, padding: Sequence[int], turned: Sequence[bool],
+                widened: str | bool = False) -> list[Tensor]:
     """The anchor as a product of matrices, those of rows and of columns being computed from what the group reads, and the result
-    being read by the group's output. padding, turned: as `s.matricize` takes them. Returns the three."""
+    being read by the group's output. padding, turned, widened: as `s.matricize` takes them. Returns the three."""
     s = group.s
     shape = s[group.anchor].op
     where = dict(zip(group.anchor.axis, shape.axis, strict=True))
     matrices = s.matricize(shape.output(0), [where[axis] for axis in found.rows], [where[axis] for axis in found.columns],
-                           padding, turned)
+                           padding, turned, widened)
     for head in (head for load in (found.a, found.b) for head in upstream(group, load)):
         if s[head].attach_type != "inline":
             s[head].compute_inline()

@@ -1,4 +1,5 @@
-"""Products of bytes by tile registers (AMX), or by dot products of four (AVX-512 VNNI): 32 rows by 32 columns of sums at once.
+"""Products of bytes by tile registers (AMX), by dot products of four (AVX-512 VNNI), or by pairs of 16 bits (AVX2): a tile of sums
+at once.
 
     A.matrix = A, padded: rows to 32, terms to 64                        # once
     for task (outer axes, as many columns as L2 holds; in parallel):
@@ -8,16 +9,19 @@
             C[rows, columns] = C.tile ...                                # with what follows element by element
 
 Where L2 holds all columns, B.matrix is made once, and rows are tasks. Sums of int32 are exact in any order. Where columns of B lie
-side by side, 16 of four terms are loaded at once and take turns.
+side by side, 16 of four terms are loaded at once and take turns. For pairs both matrices are widened to 16 bits, terms come by two,
+and a tile is what registers hold.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
 from ... import te
+from ...codegen.machine import Machine
 from ...ir.expr import Cast, Expr
 from ...te.factors import factors
 from ...te.intrinsics.tile_dots import DOTS, GROUP, LANES, PANELS, ROWS, STEP, TILES
@@ -27,46 +31,70 @@ from ..loops import fused
 from ..operations import size_of
 from ..plan import Candidate
 from .injective import worth_threads
+from .integer_dots import PAIR, dots_in_registers, register_tile
 
 if TYPE_CHECKING:
+    from ...ir.expr import IterVar
     from ...schedule import Stage
     from ..groups import Group
 
 __all__ = ["byte_tiles"]
 
-COLUMNS = PANELS * LANES
 BYTES = ("int8", "uint8")
+PAIRS = "avx2"
+"""What products of pairs of 16 bits need to be worth it."""
 IN_TILES, BY_DOTS, TURNED_DOTS, BEGUN = 900, 110, 65, 300
 """Products of bytes a cycle in tile registers, of 1024 that there are units for; by dot products, of 128, and where both sides are
 of one sign, one of which is turned round on the way. Cycles that a tile takes beside: its sums leave registers through memory."""
+BEGUN_PAIRS = 40
+"""The same of a tile by pairs, whose sums never leave registers but to be stored."""
 COPIED, TURNED, PACKED = 16, 4, 2
 """Bytes of A that are copied in a cycle; of B that are packed, 16 columns of four terms at once, or by the four of a lane."""
 AT_ONCE = 16
 """Panels that are packed beside each other, so that few pages are read and written at a time."""
 TASKS = 4
 """Of each thread, at least."""
-OTHERWISE = 16
-"""Products of bytes a cycle that other schedules come to at most."""
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """feature: what the target has for it. rows, columns: of a tile; step: of which terms are a multiple; group: terms that lie
+    side by side for a lane. bytes: of an element of a matrix. products: a cycle. begun: cycles that a tile takes beside."""
+
+    feature: str
+    rows: int
+    columns: int
+    step: int
+    group: int
+    bytes: int
+    products: float
+    begun: float
+
+    def __str__(self) -> str:
+        how = {TILES: "tile registers", DOTS: "dot products"}.get(self.feature, "pairs of 16 bits")
+        return f"{how}, {self.rows} x {self.columns}"
 
 
 def byte_tiles(group: Group) -> list[Candidate]:
     """The one way to compute a group's sums of products of bytes by tiles; none where the target has no instructions for them, the
     sum is another one, or so small that other ways are quicker."""
-    how = next((feature for feature in (TILES, DOTS) if group.target.backend.has(group.target, feature)), "")
-    if group.parts or not how or not _is_of_bytes(group):
+    feature = next((feature for feature in (TILES, DOTS, PAIRS) if group.target.backend.has(group.target, feature)), "")
+    if group.parts or not feature or not _is_of_integers(group):
         return []
     found = contraction_of(group.anchor, converted)
-    if found is None or not {str(found.a.dtype), str(found.b.dtype)} <= set(BYTES):
+    kinds = BYTES if feature != PAIRS else (*BYTES, "int16")
+    if found is None or not {str(found.a.dtype), str(found.b.dtype)} <= set(kinds):
         return []
-    time, machine = _time(group, found, how), group.machine
+    tile = _tile(group.machine, found, feature)
+    time, machine, threads = _time(group, found, tile), group.machine, _threads(group)
     products = size_of((*group.anchor.axis, *group.anchor.reduce_axis))
-    if time.seconds > products / OTHERWISE / machine.clock / 1e9 / machine.cores:
+    otherwise = products / machine.lanes(32) / threads  # cycles, by vectors of int32
+    if time.seconds * machine.clock * 1e9 > otherwise + (machine.fork if threads > 1 else 0):
         return []
-    told = f"{'tile registers' if how == TILES else 'dot products'}, {ROWS} x {COLUMNS}"
-    return [Candidate(told, partial(_apply, group, found), time)]
+    return [Candidate(str(tile), partial(_apply, group, found, tile), time)]
 
 
-def _is_of_bytes(group: Group) -> bool:
+def _is_of_integers(group: Group) -> bool:
     """Whether an anchor adds up products of two factors that are converted to int32."""
     def is_wide(factor: Expr) -> bool:
         return isinstance(factor, Cast) and str(factor.dtype) == "int32"
@@ -74,25 +102,38 @@ def _is_of_bytes(group: Group) -> bool:
     return str(group.anchor.output(0).dtype) == "int32" and all(map(is_wide, factors(group.anchor) or (group.anchor.values[0],)))
 
 
-def _time(group: Group, found: Contraction, how: str) -> Estimate:
+def _tile(machine: Machine, found: Contraction, feature: str) -> _Tile:
+    if feature != PAIRS:
+        at_once = IN_TILES if feature == TILES else TURNED_DOTS if found.a.dtype == found.b.dtype else BY_DOTS
+        return _Tile(feature, ROWS, PANELS * LANES, STEP, GROUP, 1, at_once, BEGUN)
+    best = register_tile(machine, size_of(found.rows), size_of(found.columns))
+    pairs = machine.instructions.mul.rate / 2  # some processors have one multiplier of integers where they have two of floats
+    return _Tile(feature, best.rows, best.columns, machine.lanes(32), PAIR, 2, machine.lanes(16) * pairs, BEGUN_PAIRS)
+
+
+def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
     rows, columns, terms, outer = (size_of(axes) for axes in (found.rows, found.columns, found.summed, found.outer))
-    tiles, steps = outer * ceil(rows / ROWS) * ceil(columns / COLUMNS), ceil(terms / STEP)
+    tiles, steps = outer * ceil(rows / tile.rows) * ceil(columns / tile.columns), ceil(terms / tile.step)
     machine = group.machine
     cycle = 1 / (machine.clock * 1e9)
-    threads = machine.cores if worth_threads((*group.anchor.axis, *group.anchor.reduce_axis)) else 1
-    at_once = IN_TILES if how == TILES else TURNED_DOTS if found.a.dtype == found.b.dtype else BY_DOTS
-    sums = tiles * (steps * ROWS * COLUMNS * STEP / at_once + BEGUN) / threads
+    threads = _threads(group)
+    sums = tiles * (steps * tile.rows * tile.columns * tile.step / tile.products + tile.begun) / threads
     turned = TURNED if not found.is_along(found.b) else PACKED
     copies = outer * terms * (rows / COPIED + columns / turned) / threads
     return Estimate((("products of bytes", sums * cycle), ("copies", copies * cycle),
                      ("fork-join", machine.fork * cycle if threads > 1 else 0.0)))
 
 
-def _apply(group: Group, found: Contraction) -> None:
+def _threads(group: Group) -> int:
+    return group.machine.cores if worth_threads((*group.anchor.axis, *group.anchor.reduce_axis)) else 1
+
+
+def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     s, anchor = group.s, group.anchor
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
-    a, b, whole = in_matrices(group, found, (ROWS, COLUMNS, STEP), (False, True))
-    _copied(s[a], threads)
+    widened = "int16" if tile.feature == PAIRS else False
+    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.step), (False, True), widened)
+    _copied(s[a], tile, threads)
     sums = s[s.cache_write(whole, "local")]
     sums.transform_layout(lambda *at: [*at[:-1], at[-1] // LANES, at[-1] % LANES])
     stage = s[group.output]
@@ -106,10 +147,10 @@ def _apply(group: Group, found: Contraction) -> None:
             stage.parallel(fused(stage, some))
         stage = s[whole]
         *outer, i, j = stage.op.axis
-    rows, i = stage.split(i, factor=ROWS)
-    columns, j = stage.split(j, factor=COLUMNS)
+    rows, i = stage.split(i, factor=tile.rows)
+    columns, j = stage.split(j, factor=tile.columns)
     stage.vectorize(j)
-    width = _width(group, found, threads)
+    width = _width(group, found, tile, threads)
     if width is not None:
         wide, columns = stage.split(columns, factor=width)
         stage.reorder(*outer, wide, rows, columns, i, j)
@@ -120,41 +161,56 @@ def _apply(group: Group, found: Contraction) -> None:
         task = columns = fused(stage, [*outer, rows, columns])
     if threads:
         stage.parallel(task)
-    _packed(s[b], found.is_along(found.b), threads and width is None)
-    sums.compute_at(stage, columns)
+    _packed(s[b], tile, found.is_along(found.b), threads and width is None)
+    _sum_up(sums, stage, columns, found, tile)
+
+
+def _sum_up(sums: Stage, stage: Stage, at: IterVar, found: Contraction, tile: _Tile) -> None:
+    """The sums of a tile, within the loop `at`."""
+    if tile.feature == PAIRS:
+        dots_in_registers(sums, stage, at)
+        return
+    sums.compute_at(stage, at)
     terms = ceil(size_of(found.summed) / STEP) * STEP
     row = sums.op.axis[-3]
     sums.tensorize(row, te.intrinsics.get("x86.tile_dot_32x32", terms, str(found.a.dtype), str(found.b.dtype)))
 
 
-def _width(group: Group, found: Contraction, threads: bool) -> int | None:
+def _width(group: Group, found: Contraction, tile: _Tile, threads: bool) -> int | None:
     """Tiles of columns that a task has: as many as half of L2 holds, if all threads have their tasks; None where it holds all."""
-    tiles = ceil(size_of(found.columns) / COLUMNS)
-    held = max(group.machine.l2 // 2 // (COLUMNS * ceil(size_of(found.summed) / STEP) * STEP), 1)
+    tiles = ceil(size_of(found.columns) / tile.columns)
+    held = max(group.machine.l2 // 2 // (tile.columns * ceil(size_of(found.summed) / tile.step) * tile.step * tile.bytes), 1)
     if held >= tiles:
         return None
     tasks = TASKS * group.machine.cores if threads else 1
     return max(min(held, tiles * size_of(found.outer) // tasks), 1)
 
 
-def _copied(stage: Stage, threads: bool) -> None:
+def _copied(stage: Stage, tile: _Tile, threads: bool) -> None:
     """The rows, which lie along the sum."""
     *outer, k = stage.op.axis
-    _, k = stage.split(k, factor=STEP)
+    _, k = stage.split(k, factor=tile.step)
     stage.vectorize(k)
     if threads:
         stage.parallel(fused(stage, outer))
 
 
-def _packed(stage: Stage, along: bool, threads: bool) -> None:
-    """The columns, four terms of one side by side, those of 16 behind each other. along: whether terms lie side by side before."""
-    stage.transform_layout(lambda *at: [*at[:-2], at[-2] // LANES, at[-1] // GROUP, at[-2] % LANES * GROUP + at[-1] % GROUP])
-    *outer, panel, four, lanes = stage.op.axis
+def _packed(stage: Stage, tile: _Tile, along: bool, threads: bool) -> None:
+    """The columns, the terms of a group side by side, those of 16 behind each other. along: whether terms lie side by side
+    before."""
+    group = tile.group
+    if tile.feature == PAIRS:
+        stage.transform_layout(lambda *at: [*at[:-2], at[-2] // LANES, at[-1] // group, at[-2] % LANES, at[-1] % group])
+        *outer, panel, some, lane, term = stage.op.axis
+        lanes = stage.fuse(lane, term)
+    else:
+        stage.transform_layout(lambda *at: [*at[:-2], at[-2] // LANES, at[-1] // group, at[-2] % LANES * group + at[-1] % group])
+        *outer, panel, some, lanes = stage.op.axis
     if along:
-        _, lanes = stage.split(lanes, factor=GROUP)
+        _, lanes = stage.split(lanes, factor=group)
     else:
         panel, inner = stage.split(panel, factor=AT_ONCE)
-        stage.reorder(*outer, panel, four, inner, lanes)
+        stage.reorder(*outer, panel, some, inner, lanes)
     stage.vectorize(lanes)
     if threads:
         stage.parallel(fused(stage, [*outer, panel]))

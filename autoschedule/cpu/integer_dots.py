@@ -20,7 +20,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from ... import te
-from ...codegen.machine import RegisterTile, register_tiles
+from ...codegen.machine import Machine, RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
@@ -33,9 +33,11 @@ from .injective import worth_threads
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["integer_depthwise", "integer_dots"]
+__all__ = ["PAIR", "dots_in_registers", "integer_depthwise", "integer_dots", "register_tile"]
 
 PANEL, PAIR = 16, 2
+BESIDE = 3
+"""Registers beside sums and columns: a pair of a row, what is multiplied, and one without which LLVM now and then stores a sum."""
 FEW = 4
 """Pairs of channels up to which their loop is written out."""
 
@@ -51,7 +53,8 @@ def integer_dots(group: Group) -> None:
         return
     if group.output is not anchor:
         s[anchor].compute_inline()
-    tile = _tile(group)
+    *_, m, n = (constant_extent(axis) or ASSUMED for axis in anchor.axis)
+    tile = register_tile(group.machine, m, n)
     stage = s[group.output]
     *outer, i, j = stage.op.axis
     places, i = stage.split(i, factor=tile.rows)
@@ -68,7 +71,7 @@ def integer_dots(group: Group) -> None:
     if worth_threads((*anchor.axis, *summed.reduce_axis), 1):
         stage.parallel(task)
     stage.vectorize(j)
-    _sums(s[summed], stage, places, loads_of(summed)[1].dtype == "int8")
+    dots_in_registers(s[summed], stage, places, loads_of(summed)[1].dtype == "int8")
 
 
 def integer_depthwise(group: Group) -> None:
@@ -76,8 +79,8 @@ def integer_depthwise(group: Group) -> None:
     windows(replace(group, heads=()))
 
 
-def _sums(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: bool) -> None:
-    """The tile, within the loop `at` of the output."""
+def dots_in_registers(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: bool = False) -> None:
+    """A tile of sums over pairs, rows by panels by lanes, within the loop `at` of the output."""
     sums.set_scope("local")
     sums.compute_at(stage, at)
     *outer, i, panel, lane = sums.op.axis
@@ -90,15 +93,15 @@ def _sums(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: bool) -> Non
     sums.tensorize(lane, te.intrinsics.get("x86.dot_i16i8_16x2" if bytes_of_weights else "x86.dot_i16_16x2"))
 
 
-def _tile(group: Group) -> RegisterTile:
-    """The one with most products for each load, its rows so that all tiles of a row of places have about as many."""
-    machine = group.machine
-    *_, m, n = (constant_extent(axis) or ASSUMED for axis in group.anchor.axis)
+def register_tile(machine: Machine, m: int, n: int) -> RegisterTile:
+    """For m rows and n columns: the one with most products for each load, its rows so that all tiles of a row of places have about
+    as many."""
     vectors = max(PANEL // machine.lanes(32), 1)
     best = next((tile for tile in register_tiles(machine, 32) if tile.vectors % vectors == 0), None)
     best = best or RegisterTile(max(machine.registers // vectors - 2, 1), vectors, PANEL)
     panels = min(best.vectors // vectors, ceil(n / PANEL))
-    rows = ceil(m / ceil(m / max((machine.registers - panels * vectors - 1) // (panels * vectors), 1)))
+    most = max((machine.registers - panels * vectors - BESIDE) // (panels * vectors), 1)
+    rows = ceil(m / ceil(m / most))
     return RegisterTile(rows, panels * vectors, panels * PANEL)
 
 

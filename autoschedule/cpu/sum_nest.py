@@ -215,7 +215,7 @@ def _terms(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Map
         count.update({"load": whole, "store": whole, "masked": 2 * sums})
     many = vectors(lanes, lanes, width)
     kept = [(_kept(axes_of(load), plan.rows), not axes_of(load).isdisjoint(lanes)) for load in loads_in(source)]
-    held = many * (sums + max(1, sum(count for count, along in kept if along))) + (0 if fused else _scratch(value))
+    held = many * (sums + max(1, sum(count for count, along in kept if along)) + _scratch(value))
     held += max(1, sum(count for count, along in kept if not along),
                 sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source)))
     spilled = max(held - machine.registers, 0)
@@ -265,7 +265,11 @@ def _kept(axes: Collection[IterVar], rows: Sequence[tuple[IterVar, int]]) -> int
 
 
 def _scratch(value: Reduce) -> int:
-    """Registers for what operators make, and for the constants of those that look at signs."""
+    """Registers for what operators make of each vector: two where signs are looked at, by a constant or in both orders; none where
+    elements are multiplied alone."""
+    (source,) = value.sources
+    if _is_fused(value) and isinstance(source, Mul) and all(isinstance(factor, ProducerLoad) for factor in (source.a, source.b)):
+        return 0
     signs = any(isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs"
                 for node in post_order(*value.sources, *value.combiner.result))
     return 2 if signs else 1

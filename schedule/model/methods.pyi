@@ -484,7 +484,7 @@ class SchedulePrimitives:
 
     def matricize(
         self, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar], padding: Sequence[int] = (1, 1, 1), turned:
-        Sequence[bool] = (), converted: bool = False,
+        Sequence[bool] = (), converted: bool | str = False,
     ) -> list[Tensor]:
         """A sum of products of two factors as a product of matrices, padded with zeros to whole tiles.
 
@@ -499,7 +499,8 @@ class SchedulePrimitives:
         is computed once for each element of its matrix. rows, columns: axes that one factor alone depends on, and that the other
         does; the others stay outer dimensions of all that depends on them. padding: rows, columns and terms become multiples
         of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. converted: whether elements of a matrix
-        are converted, once each, and not as they are stored. Terms are added in the declared order of the reduce axes. Returns the
+        are converted, once each, and not as they are stored; "int16": bytes are widened to that, and converted where they are
+        multiplied. Terms are added in the declared order of the reduce axes. Returns the
         matrices: of rows, of columns, of the result.
 
         Raises BadMatrix (TW0231), UnknownStage (TW0201).

@@ -15,13 +15,13 @@ from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, R
 from ...ir.ops import all_of, cast, const, floordiv, floormod, if_then_else
 from ...ir.visit import post_order, rewrite, substitute
 from ...te.factors import factors
-from ...te.operation import ComputeOp
+from ...te.operation import ComputeOp, Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ...te.tf32 import within_tf32
 from ..errors import BadMatrix
 from ..model.axes import outline
-from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS
+from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS, either, one_of
 from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -29,6 +29,10 @@ from ..model.schedule import Schedule
 from ..model.stage import Stage
 
 __all__ = ["matricize"]
+
+
+WIDER = "int16"
+"""What bytes are converted to where they are widened."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class _Product:
     outer: tuple[IterVar, ...]
     rows: tuple[IterVar, ...]
     columns: tuple[IterVar, ...]
+    widened: bool = False
+    """Whether what is stored is kept as WIDER."""
 
     @property
     def summed(self) -> tuple[IterVar, ...]:
@@ -60,16 +66,18 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return None
     rows, columns = _sides_of(stage) or ([], [])
     padding = [drawer.pick([1, 4, 16, 3]) for _ in range(3)]
-    turned, converted = [drawer.chance(0.5), drawer.chance(0.5)], drawer.chance(0.5)
+    turned, kinds = [drawer.chance(0.5), drawer.chance(0.5)], [False, True, *([WIDER] if _are_narrow(stage.op) else [])]
+    converted = drawer.pick(kinds)
     return (f"matricize({stage.name}, {padding}, {turned}, {converted})",
             lambda: drawer.s.matricize(stage.op.output(0), rows, columns, padding, turned, converted))
 
 
 @primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=2, rare=True,
-           foreign={"tensor": TENSORS, "rows": AXES, "columns": AXES, "padding": SIZES, "turned": FLAGS, "converted": FLAG})
+           foreign={"tensor": TENSORS, "rows": AXES, "columns": AXES, "padding": SIZES, "turned": FLAGS,
+                    "converted": either(FLAG, one_of(WIDER))})
 def matricize(
     schedule: Schedule, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar],
-    padding: Sequence[int] = (1, 1, 1), turned: Sequence[bool] = (), converted: bool = False,
+    padding: Sequence[int] = (1, 1, 1), turned: Sequence[bool] = (), converted: bool | str = False,
 ) -> list[Tensor]:
     """A sum of products of two factors as a product of matrices, padded with zeros to whole tiles.
 
@@ -84,13 +92,20 @@ def matricize(
     is computed once for each element of its matrix. rows, columns: axes that one factor alone depends on, and that the other
     does; the others stay outer dimensions of all that depends on them. padding: rows, columns and terms become multiples
     of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. converted: whether elements of a matrix
-    are converted, once each, and not as they are stored. Terms are added in the declared order of the reduce axes. Returns the
+    are converted, once each, and not as they are stored; "int16": bytes are widened to that, and converted where they are
+    multiplied. Terms are added in the declared order of the reduce axes. Returns the
     matrices: of rows, of columns, of the result.
 
     Raises BadMatrix (TW0231), UnknownStage (TW0201).
     """
     stage, _ = check_outputs(schedule, tensor, BadMatrix, "cannot matricize")
-    product = _checked(stage, rows, columns, converted)
+    if converted not in (False, True, WIDER):
+        raise _bad(stage, f"its elements are to be converted to {converted}"[:200], 'converted=True, or "int16" for bytes')
+    product = _checked(stage, rows, columns, converted is True)
+    if converted == WIDER:
+        if not _are_narrow(stage.op):
+            raise _bad(stage, "what it multiplies is no bytes that are converted", "converted=True")
+        product = replace(product, widened=True)
     turned = turned or (False, False)
     if len(padding) != 3 or any(isinstance(each, bool) or each < 1 for each in padding) or len(turned) != 2:
         raise _bad(stage, f"it is padded to {list(padding)} and turned {list(turned)}"[:200],
@@ -129,6 +144,13 @@ def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | Non
         elif any(isinstance(node, ProducerLoad) for node in post_order(factor)):
             sides.append(factor)
     return (sides[0], sides[1]) if len(sides) == 2 else None
+
+
+def _are_narrow(op: Operation) -> bool:
+    """Whether both factors are converted from elements whose values WIDER holds."""
+    both = factors(op)
+    return both is not None and all(isinstance(factor, Cast) and isinstance(_stored(factor), ProducerLoad)
+                                    and str(_stored(factor).dtype) in ("int8", "uint8", WIDER) for factor in both)
 
 
 def _stored(factor: Expr) -> Expr:
@@ -225,10 +247,12 @@ def _matrix(
     term = _fresh("k", _padded(product.summed, sizes[1]), product.summed)
     values: dict[IterVar, Expr] = {**outer, **_apart(side, number), **_apart(product.summed, term)}
     value: Expr = substitute(factor, {axis: each for axis, each in values.items() if axis in read})
+    if product.widened:
+        value = cast(value, WIDER)
     inside = [axis < const(_size(axes), axis.dtype) for axis, axes in ((number, side), (term, product.summed))
               if constant_extent(axis) != _size(axes)]
     if inside:
-        value = if_then_else(all_of(*inside), value, const(0, factor.dtype))
+        value = if_then_else(all_of(*inside), value, const(0, value.dtype))
     element = _stored(factor)
     which = ".a" if side is product.rows else ".b"
     name = element.producer.name if isinstance(element, ProducerLoad) else product.op.name + which

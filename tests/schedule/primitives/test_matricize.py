@@ -75,6 +75,21 @@ def test_elements_are_converted_where_they_are_multiplied_or_once_each(converted
     assert str(te.Schedule.replay(s.trace, [C.op])) == str(s)
 
 
+@pytest.mark.parametrize("dtypes", [("int8", "uint8"), ("int16", "int8")])
+def test_bytes_may_be_widened(dtypes: tuple[str, str]) -> None:
+    A, B = te.placeholder((5, 7), dtypes[0], name="A"), te.placeholder((7, 3), dtypes[1], name="B")
+    k = te.reduce_axis((0, 7), "k")
+    C = te.compute((5, 3), lambda i, j: te.sum(A[i, k].astype("int32") * B[k, j].astype("int32"), axis=k), name="C")
+    s = te.create_schedule(C.op)
+    a, b, _ = s.matricize(C, [C.op.axis[0]], [C.op.axis[1]], (4, 2, 4), converted="int16")
+    assert [str(each.dtype) for each in (a, b)] == ["int16", "int16"]
+    left, right = (np.arange(-90, 90)[:size].astype(dtype) for size, dtype in zip((35, 21), dtypes, strict=True))
+    found = np.zeros((5, 3), "int32")
+    tw.build(s, [A, B, C])(left.reshape(5, 7), right.reshape(7, 3), found)
+    np.testing.assert_array_equal(found, left.reshape(5, 7).astype("int32") @ right.reshape(7, 3).astype("int32"))
+    assert str(te.Schedule.replay(s.trace, [C.op])) == str(s)
+
+
 @pytest.mark.parametrize("turned", [(False, False), (True, True)])
 def test_factors_that_compute_are_matrices_of_what_they_are(turned: Sequence[bool]) -> None:
     A, d, B = te.placeholder((3, 7, 5), name="A"), te.placeholder((5,), name="d"), te.placeholder((5, 9), name="B")
@@ -104,6 +119,8 @@ def test_what_is_no_product_of_matrices_is_refused_and_leaves_the_schedule_as_it
         (lambda: s.matricize(C, [a, a], [c]), "a is given for rows"),
         (lambda: s.matricize(C, [a], [b]), "given for"),
         (lambda: s.matricize(C, [a, b], [c], (16, 0, 16)), "it is padded to"),
+        (lambda: s.matricize(C, [a, b], [c], converted="int16"), "no bytes that are converted"),
+        (lambda: s.matricize(C, [a, b], [c], converted="int32"), "are to be converted to int32"),
     ):
         with pytest.raises(errors.BadMatrix, match=rf"TW0231(?s:.*){reason}"):
             call()

@@ -13,7 +13,8 @@ from tilewright.codegen.llvm import tiles
 from tilewright.codegen.target import Target
 from tilewright.ir.verify import verify
 
-SAPPHIRE, ICE = (f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={name}" for name in ("sapphirerapids", "icelake-server"))
+SAPPHIRE, ICE, HASWELL = (
+    f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={name}" for name in ("sapphirerapids", "icelake-server", "haswell"))
 DTYPES = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
 
 
@@ -83,7 +84,7 @@ def test_other_systems_are_not_asked() -> None:
     assert "ret i32 1" in other[0] and "@syscall" not in other[0]
 
 
-@pytest.mark.parametrize(("target", "instruction"), [(SAPPHIRE, "tdpbsud"), (ICE, "vpdpbusd")])
+@pytest.mark.parametrize(("target", "instruction"), [(SAPPHIRE, "tdpbsud"), (ICE, "vpdpbusd"), (HASWELL, "vpmaddwd")])
 def test_the_scheduler_takes_tiles_where_the_processor_has_the_instructions(target: str, instruction: str) -> None:
     tensors = product(200, 300, 400, ("int8", "uint8"))
     s = tw.autoschedule.schedule([tensors[-1]], target)
@@ -108,11 +109,24 @@ def test_drawn_products_of_bytes(case: int) -> None:
     a, b = values(rng, [A, B])
     windows = np.lib.stride_tricks.sliding_window_view(a, q, axis=1)
     expected = np.einsum("bnrq,bqrm->bnm", windows.astype("int32"), b.astype("int32")) * 3 - 7
-    for target in (SAPPHIRE, ICE):
+    for target in (SAPPHIRE, ICE, HASWELL):
         s = tw.autoschedule.schedule([D], target)
         found = np.full(expected.shape, 77, "int32")
         tw.build(tw.lower(s, [A, B, D]), target="llvm")(a, b, found)
         np.testing.assert_array_equal(found, expected, err_msg=f"case {case}, {s.plan}")
+
+
+@pytest.mark.parametrize("dtypes", [("int16", "int16"), ("int8", "int16")])
+def test_products_of_16_bits_wrap_as_int32_does(dtypes: tuple[str, str]) -> None:
+    """Four products of -2**15 by itself are 2**32, which is 0."""
+    tensors = product(41, 130, 301, dtypes)
+    s = tw.autoschedule.schedule([tensors[-1]], HASWELL)
+    assert [row.rule for row in s.plan] == ["byte_tiles"] and s.is_exact
+    a, b = values(drawn.rng(f"products of 16 bits {dtypes}"), tensors[:2])
+    a[0], b[:, 0] = np.iinfo(dtypes[0]).min, -2**15
+    found = np.full((41, 130), 77, "int32")
+    tw.build(tw.lower(s, tensors), target="llvm -mcpu=haswell")(a, b, found)
+    np.testing.assert_array_equal(found, (a.astype("int64") @ b.astype("int64")).astype("int32"))
 
 
 @pytest.mark.parametrize("turned", [False, True])
