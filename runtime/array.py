@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from .abi import DLPACK_TYPES, ITEM_BYTES
 from .cuda_array import device_array, device_empty
 from .device import Device, cpu
 from .errors import KernelOutOfMemory, NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
-from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary
+from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary, quick_view
 
 __all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype"]
 
@@ -92,8 +93,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
+@lru_cache(maxsize=256)
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The name of a numpy dtype: ours where we have it, else numpy's."""
+    """The name of a numpy dtype: ours where we have it, else numpy's, which puts it together at each call."""
     return dtype.name
 
 
@@ -112,8 +114,8 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     except (MemoryError, ValueError) as refused:
         raise KernelOutOfMemory(f"could not get memory for an array of shape {shape}", reason=f"it has {size} bytes",
                                 called=user_source(), fix="make it smaller, or compute it in parts") from refused
-    begin = -memory.ctypes.data % ALIGNMENT
-    return memory[begin:begin + size].view(dtype).reshape(shape).view(Array)
+    begin = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return Array(shape, dtype, memory, begin)
 
 
 def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None) -> Array | Any:
@@ -172,7 +174,8 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
 
 def _readable(x: object) -> NDArray[Any]:
     if not is_array(x) and hasattr(type(x), "__dlpack__"):
-        return from_dlpack(x)
+        view = quick_view(x, False)
+        return from_dlpack(x) if view is None else view
     try:
         return np.asarray(x)
     except ValueError as error:

@@ -49,6 +49,11 @@ def _folders() -> Iterator[Path]:
     yield Path("/usr/local/cuda")
 
 
+def find_toolkit() -> Path | None:
+    """The folder of CUDA's libraries and headers: the wheels', else that of a toolkit; None where there is none."""
+    return next((folder for folder in _folders() if folder.is_dir()), None)
+
+
 @cache
 def find_nvrtc() -> Path | None:
     """NVRTC's library: the wheel's, else that of a CUDA toolkit; None where there is none."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....codegen.cuda.nvrtc import compile_cuda as _compile
+from ....codegen.cuda.nvrtc import find_toolkit
 from ..target import Target
 
-__all__ = ["compile_cuda", "get_target_compute_version", "have_bf16", "have_fp16", "have_int8", "have_tensorcore",
+__all__ = ["compile_cuda", "find_cuda_path", "get_target_compute_version", "have_bf16", "have_fp16", "have_int8", "have_tensorcore",
            "parse_compute_version"]
 
 DEFAULT = "8.0"
@@ -20,6 +21,14 @@ def compile_cuda(code: str, target_format: str = "ptx", arch: str | None = None,
         raise ValueError(f"unknown format {target_format!r}; there are ptx and cubin")
     compiled = _compile(code, arch or f"sm_{DEFAULT.replace('.', '')}", ())
     return compiled.cubin if target_format == "cubin" else compiled.ptx.encode()
+
+
+def find_cuda_path() -> str:
+    """Where CUDA is: the folder that CUDA_HOME or CUDA_PATH names, NVIDIA's wheels, or /usr/local/cuda. Raises RuntimeError."""
+    folder = find_toolkit()
+    if folder is None:
+        raise RuntimeError("no CUDA was found: set CUDA_PATH, or install the package nvidia-cuda-nvrtc")
+    return str(folder)
 
 
 def get_target_compute_version(target: Any = None) -> str:

@@ -44,7 +44,8 @@ __all__ = [
     "get_reduce_schedule", "get_softmax_schedule", "group_conv1d_ncw_python", "group_conv1d_nwc_python", "group_norm_python",
     "instance_norm_python", "l2_normalize_python",
     "layer_norm_python", "log_softmax_python", "lrn_python", "matrix_set_diag", "nll_loss", "one_hot", "pool_grad_nchw",
-    "poolnd_python", "scatter_nd_python", "searchsorted_ref", "sequence_mask", "slice_axis_python", "softmax_python",
+    "poolnd_python", "reorg_python", "scatter_nd_python", "searchsorted_ref", "sequence_mask", "slice_axis_python",
+    "softmax_python",
     "space_to_batch_nd_python", "space_to_depth_python", "strided_set_python", "strided_slice_python", "upsampling_python",
 ]
 
@@ -249,6 +250,14 @@ def space_to_depth_python(data: Any, block_size: int) -> Any:
     n, c, h, w = data.shape
     parts = data.reshape(n, c, h // block_size, block_size, w // block_size, block_size).transpose(0, 3, 5, 1, 2, 4)
     return parts.reshape(n, c * block_size**2, h // block_size, w // block_size)
+
+
+def reorg_python(data: Any, stride: int) -> Any:
+    """Darknet's reorganisation of (N, C, H, W)."""
+    n, c, h, w = data.shape
+    area = stride**2
+    deep = space_to_depth_python(data.reshape(n, c // area, h * stride, w * stride), stride)
+    return deep.reshape(n, c * area, h // stride, w // stride)
 
 
 def depth_to_space_python(data: Any, block_size: int, mode: str = "DCR") -> Any:

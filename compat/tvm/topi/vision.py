@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 from ....te import Tensor
-from ....topi import transform
+from ....topi import nn, transform
 from ....topi import vision as _ours
 
-__all__ = ["non_max_suppression", "roi_align_nchw", "roi_align_nhwc", "roi_pool_nchw"]
+__all__ = ["non_max_suppression", "reorg", "roi_align_nchw", "roi_align_nhwc", "roi_pool_nchw"]
 
 
 for _part in ("rcnn", "nms", "ssd"):
@@ -39,6 +39,18 @@ def roi_align_nhwc(
 def roi_pool_nchw(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float) -> Tensor:
     """The greatest of bins of regions of (N, C, H, W)."""
     return _ours.roi_pool(data, rois, pooled_size, spatial_scale)
+
+
+def reorg(data: Tensor, stride: int) -> Tensor:
+    """Darknet's reorganisation: (N, C, H, W) as (N, C * stride^2, H / stride, W / stride).
+
+    It reads the elements as an image of (C / stride^2, H * stride, W * stride), moves that one's blocks to its channels, and reads
+    what comes out in the new shape. Raises BadOperand (TW0181) where stride^2 does not divide C, or stride H and W.
+    """
+    n, c, h, w = data.shape
+    area = stride * stride
+    image = transform.reshape(data, (n, c // area, h * stride, w * stride))
+    return transform.reshape(nn.space_to_depth(image, stride), (n, c * area, h // stride, w // stride))
 
 
 def non_max_suppression(

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 from exported import needs_compiler
+from tilewright.codegen.cuda import nvrtc
 from tilewright.compat import tvm
 from tilewright.compat.tvm import autotvm, te, topi
-from tilewright.compat.tvm.contrib.nvcc import get_target_compute_version, have_bf16, have_fp16, have_int8, have_tensorcore
+from tilewright.compat.tvm.contrib.nvcc import (
+    find_cuda_path,
+    get_target_compute_version,
+    have_bf16,
+    have_fp16,
+    have_int8,
+    have_tensorcore,
+)
 from tilewright.compat.tvm.contrib.pickle_memoize import memoize
 from tilewright.compat.tvm.te.hybrid.runtime import HYBRID_GLOBALS
 from tilewright.compat.tvm.topi.nn.utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d
@@ -142,6 +150,36 @@ def test_references_are_computed_once_for_the_same_arguments() -> None:
 
     assert squares(3).tolist() == squares(3).tolist() == [0, 1, 4] and squares(2).tolist() == [0, 1]
     assert calls == [3, 2]
+
+
+@pytest.mark.parametrize("shape, stride", [((2, 4, 4, 6), 2), ((1, 9, 3, 3), 3), ((1, 3, 5, 1), 1), ((0, 4, 2, 2), 2)])
+def test_darknets_reorganisation(shape: tuple[int, ...], stride: int) -> None:
+    """By what Darknet says of each element's place, and by the reference."""
+    a = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    n, c, h, w = np.indices(shape)
+    part, channel = c // max(shape[1] // stride**2, 1), c % max(shape[1] // stride**2, 1)
+    across, down = w * stride + part % stride, h * stride + part // stride
+    source = across + shape[3] * stride * (down + shape[2] * stride * (channel + shape[1] // stride**2 * n))
+    wanted = a.ravel()[source].reshape(shape[0], shape[1] * stride**2, shape[2] // stride, shape[3] // stride)
+    A = te.placeholder(shape, name="A")
+    B = topi.vision.reorg(A, stride)
+    out = np.empty(wanted.shape, "float32")
+    tvm.build(topi.generic.schedule_injective(B), [A, B])(a, out)
+    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(topi.testing.reorg_python(a, stride), wanted)
+
+
+def test_a_reorganisation_that_leaves_a_rest_is_refused() -> None:
+    for shape in ((1, 3, 4, 4), (1, 4, 3, 4)):
+        with pytest.raises(tvm.TVMError, match="TW0181"):
+            topi.vision.reorg(te.placeholder(shape), 2)
+
+
+def test_where_cuda_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(nvrtc, "_wheel_folders", lambda: iter(()))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path))
+    assert find_cuda_path() == str(tmp_path)
 
 
 def test_what_capabilities_have() -> None:
