@@ -76,12 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     add_database_commands(commands)
 
     report = commands.add_parser("report", help="write a page about a schedule, a model, or a database of results", description=(
-        "Writes one HTML file. Of FILE.py:FUNCTION, which returns a schedule ((schedule, args) or a list of tensors will do), "
+        "Writes one HTML file. Of FILE.py:NAME, a schedule or a function that returns one ((schedule, args) or a list of tensors will do), "
         "or of the last schedule that FILE.py makes: its records, its loops with what they cost, and the assembly, linked; "
         "what each primitive changed; its stages. Of a model (.onnx, .pt2, .safetensors, or a graph's text): its kernels with the "
         "time of each, and its graph. Of a database of results: for each task the tuning curve, the best "
         "schedule, and what failed."))
-    report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:FUNCTION] | MODEL | DATABASE",
+    report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:NAME] | MODEL | DATABASE",
                         help=f"default: {DATABASE}")
     report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
     report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
@@ -168,8 +168,8 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _schedule_of(source: str, target: str) -> Any:
-    """The schedule that FILE.py:FUNCTION returns, or that is built for the target of the tensors that it returns, or the last that
-    FILE.py makes; None, having said why, for none."""
+    """The schedule that FILE.py:NAME is or returns, or that is built for the target of the tensors that it is or returns, or the
+    last that FILE.py makes; None, having said why, for none."""
     from ..codegen.target import Target
     from ..driver.lower import scheduled
     from ..schedule import Schedule
@@ -180,15 +180,16 @@ def _schedule_of(source: str, target: str) -> Any:
         return None
     with own_folder(path):
         names = runpy.run_path(path, run_name="__tilewright_report__")
-        if name and not callable(names.get(name)):
-            _say(f"tilewright report: {path} has no function {name!r}")
+        if name and name not in names:
+            _say(f"tilewright report: {path} has no {name!r}")
             return None
-        schedule = names[name]() if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
+        made = names[name] if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
+        schedule = made() if callable(made) else made
     given: list[Any] = as_list(schedule)
     if given and is_sequence(schedule):
         schedule = given[0] if isinstance(given[0], Schedule) else scheduled(given, Target.parse(target), exact=False)
     if not isinstance(schedule, Schedule):
-        _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
+        _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name it: FILE.py:NAME"))
         return None
     return schedule
 

@@ -173,6 +173,7 @@ def with_arguments():
     return s, [A, B]
 def tensors():
     return [A, te.compute((8,), lambda i: A[i] * 2, name="D")]
+listed = [A, te.compute((8,), lambda i: A[i] * 2, name="E")]
 number = 3
 def no_schedule():
     return 3
@@ -181,7 +182,7 @@ def no_schedule():
 
 @pytest.mark.parametrize(("function", "title", "shown"), [
     ("", "B", "vectorize(i_inner)"), (":whole", "B", "vectorize(i_inner)"), (":with_arguments", "B", "vectorize(i_inner)"),
-    (":tensors", "D", "vectorize("),
+    (":tensors", "D", "vectorize("), (":s", "B", "vectorize(i_inner)"), (":listed", "E", "vectorize("),
 ])
 def test_report_writes_the_page_about_a_schedule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, title: str, shown: str,
@@ -194,7 +195,7 @@ def test_report_writes_the_page_about_a_schedule(
 
 
 @pytest.mark.parametrize(("function", "message"), [
-    (":nothing", "has no function 'nothing'"), (":number", "has no function 'number'"), (":no_schedule", "gives no schedule"),
+    (":nothing", "has no 'nothing'"), (":number", "gives no schedule"), (":no_schedule", "gives no schedule"),
 ])
 def test_report_says_what_is_no_schedule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, message: str,
@@ -202,7 +203,7 @@ def test_report_says_what_is_no_schedule(
     assert main(["report", written(tmp_path, SCHEDULES) + function]) == 2
     assert message in capsys.readouterr().err
     assert main(["report", written(tmp_path, "x = 1")]) == 2
-    assert "gives no schedule; name the function: FILE.py:FUNCTION" in capsys.readouterr().err
+    assert "gives no schedule; name it: FILE.py:NAME" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "none.py")]) == 2
     assert "no file" in capsys.readouterr().err
 
