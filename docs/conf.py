@@ -18,6 +18,7 @@ html_theme = "furo"
 html_copy_source = False
 html_show_copyright = False  # the license tells
 html_theme_options = {"navigation_with_keys": True}
+html_static_path, html_css_files = ["style"], ["wide.css"]
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 toc_object_entries = False  # each page would hold the tree of all names
 autodoc_member_order = "bysource"
