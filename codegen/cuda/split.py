@@ -217,8 +217,9 @@ class _Nests:
         before = len(self.found)
         self.collect(stmt.body, wrap)
         users = [at for at in range(before, len(self.found)) if _touches(self.found[at], buffer)]
-        if len(users) > 1 and buffer.scope == "local":  # the steps of one reduction, whose threads each keep a part
-            first, last = users[0], users[-1] + 1
+        first, last = (users[0], users[-1] + 1) if users else (before, before)
+        # The steps of one reduction, whose threads each keep a part; or loops of one block's threads, which meet in shared memory.
+        if len(users) > 1 and (buffer.scope == "local" or not any(map(_has_blocks, self.found[first:last]))):
             self.found[first:last] = [Seq(tuple(self.found[first:last]))]
             users = [first]
         if len(users) > 1:
@@ -228,6 +229,10 @@ class _Nests:
                 fix=f"s[{buffer.name}].compute_at(its consumer, an axis), or leave its scope global")
         for at in users:
             self.found[at] = Allocate(buffer, self.found[at])
+
+
+def _has_blocks(stmt: Stmt) -> bool:
+    return any(isinstance(node, For) and node.thread.startswith("blockIdx") for node in walk(stmt))
 
 
 def _touches(stmt: Stmt, buffer: Buffer) -> bool:

@@ -18,7 +18,7 @@ from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
 from ...ir.stmt import Allocate, BufferStore, For, If, Stmt
 from ...ir.visit import Rewriter, children, post_order, rebuild, rewrite, seq, substitute
 from ...te.hybrid.op import HybridOp
-from ...te.hybrid.zeros import with_zeros
+from ...te.hybrid.zeros import has_threads, with_zeros
 from ...te.operation import Operation
 from ..model.axes import derived_roots
 from ..model.relations import spread_down
@@ -46,8 +46,9 @@ def _collect_reads(computation: Computation) -> None:
 def _nest(nest: Nest) -> Stmt:
     op, stage = nest.computation.op, nest.computation.stage
     assert isinstance(op, HybridOp)
-    on_threads = any(loop.thread for loop in nest.stage_bounds.loops)
-    body = with_zeros(cast(Stmt, nest.computation.values[0]), op.buffers, on_threads)
+    body = cast(Stmt, nest.computation.values[0])
+    on_threads = any(loop.thread for loop in nest.stage_bounds.loops) or has_threads(body)
+    body = with_zeros(body, op.buffers, on_threads)
     body = _HybridNest(nest, op).build(body)
     units = [loop for loop in nest.stage_bounds.loops if not derived_roots(stage, loop.axis)]
     return nest.loops(units, body, attach=True)

@@ -25,7 +25,7 @@ from ...ir.visit import children, post_order, rewrite, seq, walk
 from ..shape import axis_dtype, same_extent
 from .forms import is_fact
 
-__all__ = ["needs_zeros", "with_zeros"]
+__all__ = ["has_threads", "needs_zeros", "with_zeros"]
 
 _THREADS = 256
 
@@ -43,7 +43,7 @@ def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
 
     if is_fact(body):
         assert isinstance(body, If)
-        own = _has_threads(body.then_body)
+        own = has_threads(body.then_body)
         return If(body.condition, with_zeros(body.then_body, outputs, own),
                   None if body.else_body is None else with_zeros(body.else_body, outputs, on_threads and not own))
     outermost = _in_no_loop(body)
@@ -59,7 +59,8 @@ def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
     return seq(*filled, rewrite(body, rule))
 
 
-def _has_threads(body: Stmt) -> bool:
+def has_threads(body: Stmt) -> bool:
+    """Whether loops of a script run on the threads of a GPU."""
     return any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(body))
 
 

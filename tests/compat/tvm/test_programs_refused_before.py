@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tilewright as tw
 from exported import needs_compiler
 from tilewright.codegen.cuda import nvrtc
 from tilewright.compat import tvm
@@ -114,6 +115,23 @@ def test_a_hybrid_script_is_built_by_itself() -> None:
     result = te.hybrid.build(te.create_schedule(b.op), [a], [b])(tvm.nd.array(np.zeros(7, "float32")))
     assert result.tolist() == [1.0] * 7
     assert {"output_tensor", "parallel", "sqrt"} <= set(HYBRID_GLOBALS)
+
+
+def test_loops_on_threads_are_an_operation_again() -> None:
+    """Some elements stay zeros, which threads store too where the loops have no axes of a schedule."""
+    @te.hybrid.script
+    def most(a):
+        b = output_tensor((77,), "float32")  # noqa: F821  # pyright: ignore
+        for i in bind("threadIdx.x", 70):  # noqa: F821  # pyright: ignore
+            b[i] = a[i] + 1.0
+        return b
+
+    a = te.placeholder((77,), name="a")
+    b = most(a)
+    again = te.hybrid.build(te.create_schedule(b.op), [a], [b])(a)
+    data, out = np.arange(77, dtype="float32"), np.ones(77, "float32")
+    tw.build(te.create_schedule(again.op), [a, again], target="cuda -emulate")(data, out)
+    np.testing.assert_array_equal(out, np.where(data < 70, data + 1, 0))
 
 
 def test_values_that_tvm_defines_otherwise() -> None:

@@ -444,6 +444,27 @@ def through_shared(a):
     return c
 
 
+@te.hybrid.script
+def one_block(a, b):
+    c = output_tensor(a.shape, "float32")
+    shared = allocate(a.shape, "float32", "shared")
+    for thread in bind("threadIdx.x", a.shape[0]):
+        shared[thread] = a[thread]
+    own = allocate(b.shape, "float32", "local")
+    for thread in bind("threadIdx.x", a.shape[0]):
+        own[thread] = b[thread]
+    for thread in bind("threadIdx.x", a.shape[0]):
+        c[thread] = shared[a.shape[0] - 1 - thread] + own[thread]
+    return c
+
+
+@pytest.mark.parametrize("n", [1, 37, 256])
+def test_loops_of_one_blocks_threads_share_memory(n: int) -> None:
+    """They were a kernel each, and shared memory between them was refused."""
+    a, b = floats(n), floats(n, seed=1)
+    agree(one_block, [a, b], a[::-1] + b, targets=("interpret", "cuda -emulate"))
+
+
 @pytest.mark.parametrize("n", [1, 31, 32, 77])
 def test_loops_on_threads_as_the_script_says(n: int) -> None:
     a, b = floats(n), floats(n, seed=1)
