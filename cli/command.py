@@ -78,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="write a page about a schedule, a model, or a database of results", description=(
         "Writes one HTML file. Of FILE.py:NAME, a schedule or a function that returns one ((schedule, args) or a list of tensors "
         "will do), or of the last schedule that FILE.py makes: its records, its loops with what they cost, and the assembly, "
-        "linked; what each primitive changed; its stages. Of a model (.onnx, .pt2, .safetensors, or a graph's text): its kernels with the "
-        "time of each, and its graph. Of a database of results: for each task the tuning curve, the best "
+        "linked; what each primitive changed; its stages. Of a model (.onnx, .pt2, .safetensors, or a graph's text): its "
+        "kernels with the time of each, and its graph. Of a database of results: for each task the tuning curve, the best "
         "schedule, and what failed."))
     report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:NAME] | MODEL | DATABASE",
                         help=f"default: {DATABASE}")
