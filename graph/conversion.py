@@ -14,7 +14,7 @@ from .. import te
 from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import IntImm
+from ..ir.expr import IntImm, Var
 from .assembly import Assembly
 from .errors import BadNode, UnsupportedModel
 from .node import Node
@@ -63,11 +63,16 @@ class Scope:
         """Parameters that a training changes: what is made of them is computed when the graph runs, or by passes."""
         self.shapes: dict[str, NDArray[Any]] = {}
         """Of our values that are shapes with symbols: their elements, as expressions."""
+        self.steps: dict[str, NDArray[Any]] = {}
+        """Of our values that count iterations, in graphs inside of loops: their elements, as expressions over the number of an
+        iteration, and symbols."""
+        self.trips: dict[Var, Extent] = {}
+        """How many iterations there are, by their number."""
 
     def beside(self) -> Scope:
         """The same graph to be, where values have other names in the model."""
         one = Scope(self.graph.name, self.opset)
-        one.graph, one.shapes = self.graph, self.shapes
+        one.graph, one.shapes, one.steps, one.trips = self.graph, self.shapes, self.steps, self.trips
         return one
 
     def constant(self, array: Any) -> str:
@@ -95,12 +100,13 @@ class Scope:
                 node = Node(operator, tuple(inputs), whole, ("",) * len(types), types)
                 return tuple(map(self.constant, run_node(node, known, {})))
         values = self.graph.nodes(operator, *inputs, source=source, **whole)
-        if operator in _WITH_EXTENTS and any(name in self.shapes for name in inputs):
+        counts = any(name in self.steps for name in inputs)
+        if operator in _WITH_EXTENTS and (counts or any(name in self.shapes for name in inputs)):
             noted = self._of_extents(operator, inputs, whole)
             if noted is not None and all(isinstance(each, (bool, int, np.integer, np.bool)) for each in noted.reshape(-1)):
                 return (self.constant(noted.astype(array_dtype(types[0].dtype))),)
             if noted is not None:
-                self.shapes[values[0]] = noted
+                (self.steps if counts else self.shapes)[values[0]] = noted
         return values
 
     def _alike(self, inputs: Sequence[str], source: str, joined: int | None) -> list[str] | None:
@@ -122,7 +128,8 @@ class Scope:
 
     def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
         """What a value is whose inputs are extents: numbers, and expressions; None where it cannot be told."""
-        given: list[Any] = [self.shapes[name] if name in self.shapes else self.graph.data(name) for name in inputs]
+        known = {**self.shapes, **self.steps}
+        given: list[Any] = [known[name] if name in known else self.graph.data(name) for name in inputs]
         if any(array is None for array in given) or operator == "cast" and "int" not in str(attributes["dtype"]):
             return None
         if operator == "cast":

@@ -19,6 +19,7 @@ class InnerScope(Scope):
     def __init__(self, outer: Scope, name: str) -> None:
         super().__init__(name, outer.opset)
         self.outer = outer
+        self.trips = dict(outer.trips)
         self._taken: dict[str, str] = {}
         self._captured: dict[str, str] = {}
         """The outer values by the inputs that they are."""
@@ -33,8 +34,9 @@ class InnerScope(Scope):
             else:
                 kind = self.outer.graph.types[value]
                 self._captured[self.graph.input(name, kind.shape, kind.dtype)] = value
-                if value in self.outer.shapes:
-                    self.shapes[name] = self.outer.shapes[value]
+                for ours, theirs in ((self.shapes, self.outer.shapes), (self.steps, self.outer.steps)):
+                    if value in theirs:
+                        ours[name] = theirs[value]
             self._taken[value] = name
         return self._taken[value]
 

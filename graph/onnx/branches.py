@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dtype import DType
+from ...ir.expr import Var
 from ..conversion import Conversion, NeedsValue, Refused
 from ..errors import BadNode
 from ..inner import InnerScope, emit_if, emit_loop
@@ -88,9 +90,8 @@ class _Body:
             self.reading.changes(entry.name)
 
     def read(self) -> list[str] | None:
-        """The graph's results; None where it waits, or is refused."""
+        """The graph's results; None where it waits, or is refused, for reasons that are the reading's."""
         self.reading.read(self.graph)
-        self.r.merge(self.reading)
         if self.reading.unsupported or any(self.reading.waits_for(entry.name) for entry in self.graph.output):
             return None
         results = [self.reading.value(entry.name) for entry in self.graph.output]
@@ -105,13 +106,16 @@ def _loop(r: Reading, node: Any) -> None:
     graph, first = _graph(node, "body"), list(c.inputs[2:])
     if len(graph.input) != 2 + len(first) or len(graph.output) < 1 + len(first):
         raise Refused("the graph inside does not take what the loop carries")
-    body = _loop_body(r, node, first)
+    trips, most = _trips(c)
+    body = _loop_body(r, node, first, most)
     results = body.read()
     if results is None:
+        if most is None and c.has(0) and r.may_wait(node.input[0]) and body.reading.unsupported:
+            raise NeedsValue(node.input[0])     # where it is known how far they go, slices may be known to lie in what they cut
+        r.merge(body.reading)
         r.waiting.update(node.output)
         return
     goes_on, results = results[0], results[1:]
-    trips, most = _trips(c)
     condition = _scalar(c, c[1], "bool") if c.has(1) else c.constant(np.asarray(True))
     always = _is_true(body.scope, goes_on) and _is_true(r.scope, condition)
     if always and not trips:
@@ -120,7 +124,7 @@ def _loop(r: Reading, node: Any) -> None:
     if rows and not (always and most is not None):
         if always:
             raise NeedsValue(node.input[0])
-        most = int(c.measured("trips", lambda: _trips_run(r, node, first, trips, condition)))
+        most = int(c.measured("trips", lambda: _trips_run(r, node, first, trips, condition, most)))
         trips, always = c.constant(np.asarray(most, np.int64)), True
     given = results if always else [_scalar(body.c, goes_on, "bool"), *results]
     values = emit_loop(r.scope, body.scope, trips, "" if always else condition, first, given, most if rows else None, c.source)
@@ -129,9 +133,11 @@ def _loop(r: Reading, node: Any) -> None:
             r.define(name, value)
 
 
-def _trips_run(r: Reading, node: Any, first: Sequence[str], trips: str, condition: str) -> str:
+def _trips_run(
+    r: Reading, node: Any, first: Sequence[str], trips: str, condition: str, most: Extent | None,
+) -> str:
     """How many iterations run before the condition is false, as a value."""
-    body = _loop_body(r, node, [*first, r.scope.constant(np.asarray(0, np.int64))])
+    body = _loop_body(r, node, [*first, r.scope.constant(np.asarray(0, np.int64))], most)
     results = body.read() or []
     goes_on = _scalar(body.c, results[0], "bool")
     ran = body.c.emit("add", body.i, body.c.constant(np.asarray(1, np.int64)))
@@ -139,9 +145,14 @@ def _trips_run(r: Reading, node: Any, first: Sequence[str], trips: str, conditio
                      body.c.source)[len(first)]
 
 
-def _loop_body(r: Reading, node: Any, first: Sequence[str]) -> _Body:
+def _loop_body(r: Reading, node: Any, first: Sequence[str], most: Extent | None) -> _Body:
+    """The graph inside of a Loop. most: how many iterations there are at most."""
     graph = _graph(node, "body")
     body = _Body(r, node, graph, first)
+    if most is not None:
+        number = Var("iteration", DType("int64"))
+        body.scope.trips[number] = most
+        body.scope.steps[body.i] = np.asarray(number, object)
     rank = len(graph.input[0].type.tensor_type.shape.dim)
     body.bind(graph.input[0], body.c.reshape(body.i, (1,) * rank))
     body.bind(graph.input[1], body.scope.constant(np.asarray(True)), False)
@@ -213,6 +224,7 @@ def _slices(r: Reading, c: Conversion, node: Any, given: Sequence[str], count: i
         whole = backward(c, value, axis) if back else value
         body.bind(entry, body.c.emit("take", body.scope.taken(whole), body.i, axis=axis))
     results = body.read()
+    r.merge(body.reading)
     if results is None:
         return None
     made = list(emit_loop(r.scope, body.scope, trips, "", states, results, extent, c.source))

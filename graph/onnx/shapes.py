@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir import ops
-from ...ir.arith.analyzer import simplify
-from ...ir.expr import Expr, IntImm
+from ...ir.arith.analyzer import Analyzer, simplify
+from ...ir.expr import Expr, IntImm, Range
 from ..conversion import Conversion, Refused, broadcast, open_extent, product
 from ..types import Extent, extent_of, extents
 from .context import Context, converts
@@ -162,11 +162,36 @@ def _ends(c: Context, at: int) -> list[Extent]:
     return [*c.numbers(at)] if from_the_end else ends
 
 
+def _moving(c: Context) -> str | None:
+    """A slice that moves with a loop's iterations, as long in each of them, and always within what it is a slice of; None for
+    others."""
+    known = [c.scope.steps.get(c[at]) for at in (1, 2)]
+    if any(one is None or one.ndim != 1 for one in known) or c.has(4) and any(step != 1 for step in c.numbers(4)):
+        return None
+    begins, ends = (list(one) for one in known if one is not None)
+    axes = [c.within(at, c.rank(0)) for at in (c.numbers(3) if c.has(3) else range(len(begins)))]
+    analyzer = Analyzer()
+    for number, trips in c.scope.trips.items():
+        analyzer.bind(number, Range(ops.const(0, "int64"), *map(ops.convert, extents([trips]))))
+    value = c[0]
+    for at, (begin, end, axis) in enumerate(zip(begins, ends, axes, strict=True)):
+        length, (extent,) = simplify(ops.convert(end - begin)), extents([c.type(value).shape[axis]])
+        if not isinstance(length, IntImm) or length.value < 1 or not analyzer.can_prove(ops.convert(begin) >= 0) or \
+                not analyzer.can_prove(ops.convert(end) <= extent):
+            return None
+        first = c.emit("take", c[1], c.constant(np.asarray([at])), axis=0)
+        places = c.emit("add", first, c.constant(np.arange(length.value), like=first))
+        value = c.emit("take", value, places, axis=axis)
+    return value
+
+
 @converts("Slice")
 def _slice(c: Context) -> str:
     if c.opset < 10:
         begins, ends, axes, steps = list(c.attribute("starts")), list(c.attribute("ends")), c.attribute("axes"), None
     else:
+        if (moving := _moving(c)) is not None:
+            return moving
         begins, ends = (_ends(c, at) for at in (1, 2))
         axes, steps = (c.numbers(at) if c.has(at) else None for at in (3, 4))
     axes = [c.within(at, c.rank(0)) for at in (range(len(begins)) if axes is None else axes)]

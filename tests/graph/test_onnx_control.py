@@ -249,3 +249,26 @@ def test_norms_of_a_batch_in_training() -> None:
                   "float[4, 3, 5] x, float[3] s, float[3] b, float[3] mean, float[3] var",
                   "float[4, 3, 5] y, float[3] m, float[3] v")
     check(proto, {"x": floats(4, 3, 5), "s": floats(3), "b": floats(3), "mean": floats(3), "var": np.abs(floats(3))})
+
+
+MOVING = """
+    one = Constant <value = int64[1] {{1}}> ()  on = Constant <value = bool {{1}}> ()  {trips}
+    last, rows = Loop (n, on, y) <body = body (int64 i, bool c, float[2] s) => (bool go, float[2] t, float[2] r) {{
+        axis = Constant <value = int64[1] {{0}}> ()  two = Constant <value = int64[1] {{2}}> ()  go = Identity(c)
+        at = Unsqueeze (i, axis)  from = Add(at, one)  to = Add(from, two)  
+        part = Slice (x, from, to)  t = Add(s, part)  r = Mul(t, t)
+    }}>
+"""
+
+
+def test_slices_that_move_with_a_loop_lie_in_what_they_cut() -> None:
+    given = {"x": floats(8), "y": floats(2)}
+    known, outputs = MOVING.format(trips="n = Constant <value = int64 {5}> ()"), "float[2] last, float[k, 2] rows"
+    check(model(known, "float[8] x, float[2] y", outputs), given)
+    open_ended = MOVING.format(trips="")
+    g = check(model(open_ended, "float[8] x, float[2] y, int64 n", outputs), *({**given, "n": np.asarray(n)} for n in (3, 1, 6)))
+    assert g.late == ("n",)
+    with pytest.raises(tw.TilewrightError, match="what 'from' holds has to be known"):      # the last would be shorter
+        tw.build(g)(**given, n=np.asarray(7))
+    without = open_ended.replace("last, rows", "last").replace(", float[2] r)", ")").replace("r = Mul(t, t)", "")
+    check(model(without, "float[8] x, float[2] y, int64 n", "float[2] last"), {**given, "n": np.asarray(3)})
