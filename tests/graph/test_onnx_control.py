@@ -255,7 +255,7 @@ MOVING = """
     one = Constant <value = int64[1] {{1}}> ()  on = Constant <value = bool {{1}}> ()  {trips}
     last, rows = Loop (n, on, y) <body = body (int64 i, bool c, float[2] s) => (bool go, float[2] t, float[2] r) {{
         axis = Constant <value = int64[1] {{0}}> ()  two = Constant <value = int64[1] {{2}}> ()  go = Identity(c)
-        at = Unsqueeze (i, axis)  from = Add(at, one)  to = Add(from, two)  
+        at = Unsqueeze (i, axis)  from = Add(at, one)  to = Add(from, two)
         part = Slice (x, from, to)  t = Add(s, part)  r = Mul(t, t)
     }}>
 """
