@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +23,9 @@ from .operators import result_types, row_of, whole_attributes
 from .reference import run_node
 from .types import Extent, TensorType, array_dtype, extent_of, extents, factors, symbolic_factors
 
-__all__ = ["Conversion", "NeedsValue", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported"]
+__all__ = [
+    "Conversion", "Items", "NeedsValue", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported",
+]
 
 _MOST_FOLDED = 1 << 16
 """Elements up to which a value that is known is computed at once; what has no more than what it is made of is in any case."""
@@ -50,6 +53,16 @@ class NeedsValue(Exception):
         self.value = value
 
 
+@dataclass(frozen=True)
+class Items:
+    """A list of values, which is none of the graph's: of a loop that appends to it, the list that it `grows`, by its name; then
+    what stands one below the other in `rows`, a value; then these values."""
+
+    values: tuple[str, ...] = ()
+    rows: str = ""
+    grows: str = ""
+
+
 class Scope:
     """The graph to be, and what is known of its values."""
 
@@ -59,6 +72,8 @@ class Scope:
         """The version of the model's operators, where they have one."""
         self.values: dict[str, str] = {}
         """Our value by the name that it has in the model."""
+        self.lists: dict[str, Items] = {}
+        """Of names that are lists of values, what is in them."""
         self.weights: set[str] = set()
         """Parameters that a training changes: what is made of them is computed when the graph runs, or by passes."""
         self.shapes: dict[str, NDArray[Any]] = {}
@@ -72,8 +87,14 @@ class Scope:
     def beside(self) -> Scope:
         """The same graph to be, where values have other names in the model."""
         one = Scope(self.graph.name, self.opset)
-        one.graph, one.shapes, one.steps, one.trips = self.graph, self.shapes, self.steps, self.trips
+        one.graph, one.shapes, one.steps, one.trips, one.lists = self.graph, self.shapes, self.steps, self.trips, self.lists
         return one
+
+    def listed(self, items: Items) -> str:
+        """The name of a list of values."""
+        name = f"list {len(self.lists)}"       # no value's: these have no spaces
+        self.lists[name] = items
+        return name
 
     def constant(self, array: Any) -> str:
         """A value that is known."""

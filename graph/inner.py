@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .conversion import Scope
+from .conversion import Items, Scope
 from .node import Parts
 from .rewrite import without_dead
 from .types import Extent, TensorType
@@ -26,7 +26,11 @@ class InnerScope(Scope):
 
     def taken(self, value: str) -> str:
         """An outer value in here: known, where it is known outside; otherwise an input."""
-        if value not in self._taken:
+        if value not in self._taken and value in self.outer.lists:
+            items = self.outer.lists[value]
+            rows = self.taken(items.rows) if items.rows else ""
+            self._taken[value] = self.listed(Items(tuple(map(self.taken, items.values)), rows, items.grows))
+        elif value not in self._taken:
             held = self.outer.graph.held(value)
             name, = self.graph.fresh(1)
             if held is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...ir.dtype import DType
 from ...ir.expr import Var
-from ..conversion import Conversion, NeedsValue, Refused
+from ..conversion import Conversion, Items, NeedsValue, Refused
 from ..errors import BadNode
 from ..inner import InnerScope, emit_if, emit_loop
 from ..types import Extent, extent_of
@@ -73,9 +73,10 @@ def _if(r: Reading, node: Any) -> None:
 
 
 class _Body:
-    """The graph inside of a loop, on its way to one of ours. first: what it carries, before the first iteration."""
+    """The graph inside of a loop, on its way to one of ours. first: what it carries, before the first iteration, but for lists."""
 
     def __init__(self, r: Reading, node: Any, graph: Any, first: Sequence[str]) -> None:
+        first = [value for value in first if value not in r.scope.lists]
         self.r, self.graph, self.first = r, graph, list(first)
         self.reading, self.scope = r.inside(graph.name or "body")
         self.c = Conversion(self.scope, [], node.name or node.op_type)
@@ -116,19 +117,21 @@ def _loop(r: Reading, node: Any) -> None:
         r.waiting.update(node.output)
         return
     goes_on, results = results[0], results[1:]
+    results, appended = _with_appended(body, results, first, r.scope.lists)
+    carried = [value for value in first if value not in r.scope.lists]
     condition = _scalar(c, c[1], "bool") if c.has(1) else c.constant(np.asarray(True))
     always = _is_true(body.scope, goes_on) and _is_true(r.scope, condition)
     if always and not trips:
         raise Refused("it never ends")
-    rows = results[len(first):]
+    rows = results[len(carried):]
     if rows and not (always and most is not None):
         if always:
             raise NeedsValue(node.input[0])
         most = int(c.measured("trips", lambda: _trips_run(r, node, first, trips, condition, most)))
         trips, always = c.constant(np.asarray(most, np.int64)), True
     given = results if always else [_scalar(body.c, goes_on, "bool"), *results]
-    values = emit_loop(r.scope, body.scope, trips, "" if always else condition, first, given, most if rows else None, c.source)
-    for name, value in zip(node.output, values, strict=False):
+    values = emit_loop(r.scope, body.scope, trips, "" if always else condition, carried, given, most if rows else None, c.source)
+    for name, value in zip(node.output, _with_lists(r, first, appended, values), strict=False):
         if name:
             r.define(name, value)
 
@@ -141,8 +144,8 @@ def _trips_run(
     results = body.read() or []
     goes_on = _scalar(body.c, results[0], "bool")
     ran = body.c.emit("add", body.i, body.c.constant(np.asarray(1, np.int64)))
-    return emit_loop(r.scope, body.scope, trips, condition, body.first, [goes_on, *results[1:1 + len(first)], ran], None,
-                     body.c.source)[len(first)]
+    kept = [value for value, before in zip(results[1:], first, strict=False) if before not in r.scope.lists]
+    return emit_loop(r.scope, body.scope, trips, condition, body.first, [goes_on, *kept, ran], None, body.c.source)[len(kept)]
 
 
 def _loop_body(r: Reading, node: Any, first: Sequence[str], most: Extent | None) -> _Body:
@@ -156,9 +159,41 @@ def _loop_body(r: Reading, node: Any, first: Sequence[str], most: Extent | None)
     rank = len(graph.input[0].type.tensor_type.shape.dim)
     body.bind(graph.input[0], body.c.reshape(body.i, (1,) * rank))
     body.bind(graph.input[1], body.scope.constant(np.asarray(True)), False)
-    for entry, value in zip(graph.input[2:], body.carried, strict=False):
-        body.bind(entry, value)
+    carried = iter(body.carried)
+    for entry, value in zip(graph.input[2:], first, strict=False):
+        if value in r.scope.lists:
+            name = body.scope.values[entry.name] = body.scope.listed(Items())
+            body.scope.lists[name] = Items(grows=name)
+        else:
+            body.bind(entry, next(carried))
     return body
+
+
+def _with_appended(
+    body: _Body, results: Sequence[str], first: Sequence[str], lists: Mapping[str, Items],
+) -> tuple[list[str], list[int]]:
+    """What the graph inside of a loop gives where lists are not carried, but what it appends to them are rows, before the others;
+    and the places among what is carried of those lists. Raises Refused."""
+    kept, appended, places = list[str](), list[str](), list[int]()
+    for at, (value, before) in enumerate(zip(results, first, strict=False)):
+        if before not in lists:
+            kept.append(value)
+            continue
+        items, taken = body.scope.lists.get(value, Items()), body.scope.values[body.graph.input[2 + at].name]
+        if lists[before] != Items() or items.grows != taken or len(items.values) != 1:
+            raise Refused("it carries a sequence that is not empty at first, or to which an iteration does not append one value")
+        appended.append(items.values[0])
+        places.append(at)
+    return [*kept, *appended, *results[len(first):]], places
+
+
+def _with_lists(r: Reading, first: Sequence[str], appended: Sequence[int], values: Sequence[str]) -> list[str]:
+    """What a loop gives, where what it appended to lists comes as lists, in their places among what is carried."""
+    begin = len(first) - len(appended)
+    rows = iter(values[begin:])
+    kept = iter(values[:begin])
+    carried = [r.scope.listed(Items(rows=next(rows))) if at in appended else next(kept) for at in range(len(first))]
+    return [*carried, *rows]
 
 
 def _trips(c: Context) -> tuple[str, Extent | None]:

@@ -18,7 +18,21 @@ from ..node import Param, Parts
 from ..open_graph import Measures
 from ..rewrite import without_dead
 from ..types import Extent, TensorType, tensor_type
-from . import arithmetic, attention, branches, choices, layers, learned, quantized, recurrent, shapes, signals, stateful, vision
+from . import (
+    arithmetic,
+    attention,
+    branches,
+    choices,
+    layers,
+    learned,
+    lists,
+    quantized,
+    recurrent,
+    shapes,
+    signals,
+    stateful,
+    vision,
+)
 from .package import onnx_package
 from .reader import all_nodes, input_type
 from .reading import Needs, Reading
@@ -26,7 +40,7 @@ from .reading import Needs, Reading
 __all__ = ["FAMILIES", "Importer"]
 
 FAMILIES = (
-    arithmetic, attention, branches, choices, layers, learned, quantized, recurrent, shapes, signals, stateful, vision)
+    arithmetic, attention, branches, choices, layers, learned, lists, quantized, recurrent, shapes, signals, stateful, vision)
 """Importing them fills the table of rows."""
 
 
@@ -67,6 +81,9 @@ class Importer:
                 self._input(reading, entry, values)
         reading.refuse_unknown(model)
         reading.nodes(model.node)
+        for entry in model.output:
+            if scope.values.get(entry.name) in scope.lists:
+                reading.unsupported.setdefault("a sequence is no output", []).append(entry.name)
         if reading.unsupported:
             raise unsupported(reading.unsupported)
         if any(name not in values for name in self.late):
