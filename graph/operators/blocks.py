@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import topi
+from ... import te, topi
+from ...te.shape import same_extent
+from ...te.tensor import Tensor
+from ...topi.nn.convolutions import tap_count
+from ...topi.nn.window import out_extent, padded
 from .elementwise import wide
 from .row import operator
 from .windows import spatial, strided_windows
@@ -14,15 +18,74 @@ from .windows import spatial, strided_windows
 __all__: list[str] = []
 
 
-def _convolved(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
+def _windows_of(x: Any, reach: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+    """The windows of an image in blocks: (N, C, b, OH, OW, KH, KW)."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)
     around = np.pad(x, [(0, 0), (0, 0), (padding[0], padding[2]), (padding[1], padding[3]), (0, 0)])
-    windows = strided_windows(np.moveaxis(around, 4, 2), w.shape[2:4], stride, dilation)
-    return np.einsum("ncbijxy,ocxybp->noijp", windows, w, optimize=True)
+    return strided_windows(np.moveaxis(around, 4, 2), reach, stride, dilation)
+
+
+def _convolved(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
+    windows = _windows_of(x, w.shape[2:4], stride, padding, dilation)
+    batch, chunks, block, *rest = windows.shape
+    terms = windows.reshape(batch, chunks * block, *rest)[:, :w.shape[1] * w.shape[4]]
+    parts = terms.reshape(batch, w.shape[1], w.shape[4], *rest)
+    return np.einsum("ncbijxy,ocxybp->noijp", parts, w, optimize=True)
 
 
 @operator("conv_in_blocks", wide(_convolved))
 def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dilation: Any = ()) -> Any:
-    """x (N, C / c, H, W, c) with w (O / o, C / c, KH, KW, c, o): (N, O / o, H, W, o)."""
+    """x (N, C / b, H, W, b) with w (O / o, C / c, KH, KW, c, o), c being b or a part of it: (N, O / o, H, W, o). What fills the
+    last block of x up is not read."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)
-    return topi.nn.conv2d_NCHWc(x, w, stride, padding, dilation)
+    if same_extent(x.shape[4], w.shape[4]):
+        return topi.nn.conv2d_NCHWc(x, w, stride, padding, dilation)
+    return _by_parts_of_blocks(x, w, stride, padding, dilation)
+
+
+def _by_parts_of_blocks(x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
+    batch, chunks, *_, block = x.shape
+    outputs, parts, *reach, part, lanes = w.shape
+    each, rest = divmod(tap_count(block), tap_count(part))
+    if rest or tap_count(parts) > tap_count(chunks) * each:
+        raise ValueError(f"{parts} parts of {part} channels are no parts of {chunks} blocks of {block}")
+    image, out = _padded(x, reach, stride, padding, dilation)
+    c, p, q, k = (te.reduce_axis((0, extent), name) for extent, name in zip((parts, *reach, part), ("rc", "ry", "rx", "rb"),
+                                                                            strict=True))
+
+    def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Any:
+        value = image[n, te.indexdiv(c, each), i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1],
+                      te.indexmod(c, each) * part + k]
+        return te.sum(value * w[o, c, p, q, k, v], axis=[c, p, q, k])
+
+    return te.compute((batch, outputs, *out, lanes), element, name="conv2d_NCHWc", tag="conv2d_NCHWc",
+                      attrs={"stride": stride, "dilation": dilation, "padding": padding, "groups": 1})
+
+
+def _padded(x: Tensor, reach: Any, stride: Any, padding: Any, dilation: Any, peeled: bool = False) -> tuple[Tensor, list[Any]]:
+    """The image with zeros around it, and height and width of the result."""
+    spans = [(tap_count(extent) - 1) * far + 1 for extent, far in zip(reach, dilation, strict=True)]
+    out = [out_extent(x.shape[2 + at], padding[at], padding[2 + at], spans[at], stride[at], ("height", "width")[at])
+           for at in (0, 1)]
+    return padded(x, tuple(padding), (2, 3), peeled=peeled), out
+
+
+def _convolved_apart(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
+    windows = _windows_of(x, w.shape[1:3], stride, padding, dilation)
+    return np.einsum("ncbijxy,cxyb->ncijb", windows, w, optimize=True)
+
+
+@operator("depthwise_in_blocks", wide(_convolved_apart))
+def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dilation: Any = ()) -> Any:
+    """x (N, C / b, H, W, b) with w (C / b, KH, KW, b): each channel for itself."""
+    stride, padding, dilation = spatial(2, stride, padding, dilation)
+    chunks, *reach, block = w.shape
+    if not (same_extent(x.shape[1], chunks) and same_extent(x.shape[4], block)):
+        raise ValueError(f"weights {w.shape} are not those of an image {x.shape}")
+    image, out = _padded(x, reach, stride, padding, dilation, peeled=True)
+    p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(reach, ("ry", "rx"), strict=True))
+    return te.compute(
+        (*x.shape[:2], *out, block),
+        lambda n, c, i, j, v: te.sum(image[n, c, i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1], v]
+                                     * w[c, p, q, v], axis=[p, q]),
+        name="depthwise_conv2d", tag="depthwise_conv2d_nhwc", attrs={"stride": stride, "tile": 1})

@@ -17,16 +17,19 @@ becomes
     output y
 
 A convolution sums vectors of channels. Where a place's channels lie side by side it stores them as they are, and reads few
-streams; else vectors are turned, and each channel is a stream. What follows element by element, pools, means over the image and
-concatenations do as well with blocks. Convolutions read what is not in blocks too, as blocks of one channel; anything else needs
-a copy in the usual order, and so a region of the graph is laid in blocks where its convolutions move several times what has to
-be copied. (Liu et al. 2019, Optimizing CNN Model Inference on CPUs, section 3.2, choose layouts so.)
+streams; else vectors are turned, and each channel is a stream. Depthwise convolutions have whole vectors whatever the size of the
+image, and transposed ones that do not overlap are convolutions of single places, whose results stand beside each other. What
+follows element by element, pools, means over the image and concatenations do as well with blocks. The last block is filled up
+where that costs little; what is in it is read by nobody who sums over channels. Convolutions read what is not in blocks too, as
+blocks of one channel; anything else needs a copy in the usual order, and so a region of the graph is laid in blocks where its
+convolutions move several times what has to be copied. (Liu et al. 2019, Optimizing CNN Model Inference on CPUs, section 3.2,
+choose layouts so.)
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -43,6 +46,10 @@ __all__ = ["BLOCKS"]
 
 BLOCK = 16
 """Channels of a block: a cache line of float32."""
+PART = 8
+"""What the channels of a value are a multiple of: the part of a block by which they are summed where the last one is filled up."""
+MOST = 1.34
+"""How many times its channels a value may have once its last block is filled up."""
 GAIN = 4
 """How many times the bytes that are copied into the usual order its convolutions have to read and store in blocks."""
 _BY_CHANNEL = frozenset(("batch_norm",))
@@ -50,15 +57,38 @@ _IMAGE = (2, 3)
 
 
 def _fits(kind: TensorType) -> bool:
-    """Whether a value can lie in blocks."""
-    return kind.is_static and kind.dtype == "float32" and len(kind.shape) == 4 and cast("int", kind.shape[1]) % BLOCK == 0
-
-
-def _is_conv(node: Node, g: Parts) -> bool:
-    """Whether a convolution can store blocks."""
-    if node.operator != "conv" or node.attributes["groups"] != 1 or not _fits(node.types[0]):
+    """Whether a value can lie in blocks, the last of which may be filled up where that makes few channels more."""
+    if not kind.is_static or kind.dtype != "float32" or len(kind.shape) != 4:
         return False
-    return all(name in g.constants and g.constants[name].data is not None for name in node.inputs[1:])
+    channels = cast("int", kind.shape[1])
+    return channels % PART == 0 and 0 < BLOCK * _blocks_of(channels) <= MOST * channels
+
+
+def _blocks_of(channels: int) -> int:
+    return -(-channels // BLOCK)
+
+
+def _is_conv(node: Node, g: Parts, blocked: Collection[str]) -> bool:
+    """Whether a convolution can store blocks. blocked: the values that can lie in blocks."""
+    if node.operator not in ("conv", "conv_transpose") or not _fits(node.types[0]) or not all(
+            name in g.constants and g.constants[name].data is not None for name in node.inputs[1:] if name):
+        return False
+    if node.operator == "conv_transpose":
+        return _is_apart(node, g)
+    return node.attributes["groups"] == 1 or _is_depthwise(node, g.constants[node.inputs[1]].type) and node.inputs[0] in blocked
+
+
+def _is_depthwise(node: Node, weights: TensorType) -> bool:
+    return node.attributes["groups"] == weights.shape[0] == node.types[0].shape[1] and weights.shape[1] == 1
+
+
+def _is_apart(node: Node, g: Parts) -> bool:
+    """Whether each element of a transposed convolution's image makes results of its own, side by side."""
+    reach = g.constants[node.inputs[1]].type.shape[2:]
+    others = ("padding", "output_padding")
+    return (node.attributes["groups"] == 1 and (node.attributes["stride"] or (1, 1)) == reach
+            and set(cast("tuple[int, ...]", node.attributes["dilation"])) <= {1}
+            and not any(any(cast("tuple[int, ...]", node.attributes[name])) for name in others))
 
 
 def _by_channel(shape: Sequence[object]) -> bool:
@@ -77,13 +107,14 @@ def _keeps(node: Node, g: Parts, types: Mapping[str, TensorType], blocked: Mappi
     if node.operator == "mean":
         return node.inputs[0] in blocked and _means_image(node) and bool(node.attributes["keepdims"])
     if node.operator == "concat":
-        return cast("int", node.attributes["axis"]) % 4 == 1 and all(name in blocked for name in node.inputs)
+        whole = all(cast("int", types[name].shape[1]) % BLOCK == 0 for name in node.inputs[:-1])
+        return whole and cast("int", node.attributes["axis"]) % 4 == 1 and all(name in blocked for name in node.inputs)
     if row_of(node.operator).fusion != "elementwise" or node.operator in _BY_CHANNEL:
         return False
     moved = [name for name in node.inputs if name and name not in g.constants]
     known = [types[name].shape for name in node.inputs if name in g.constants]
-    return (any(types[name].shape == kind.shape for name in moved) and all(map(_by_channel, known))
-            and all(name in blocked for name in moved))
+    return (any(types[name].shape == kind.shape and name in blocked for name in moved) and all(map(_by_channel, known))
+            and all(name in blocked or types[name].shape == (*kind.shape[:2], 1, 1) for name in moved))
 
 
 def _means_image(node: Node) -> bool:
@@ -108,7 +139,7 @@ def _chosen(g: Parts) -> set[str]:
     gain: dict[str, int] = defaultdict(int)
     for node in g.nodes:
         name = node.outputs[0]
-        conv = _is_conv(node, g)
+        conv = _is_conv(node, g, region)
         if conv or _keeps(node, g, types, region):
             region[name] = name
             near = [each for each in node.inputs if each in region]
@@ -135,33 +166,74 @@ class _Blocks:
 
     def __call__(self, r: Rewriter, node: Node) -> str | None:
         if node.outputs[0] in self.chosen:
-            made = self._conv(r, node) if node.operator == "conv" else self._same(r, node)
+            made = {"conv": self._conv, "conv_transpose": self._apart}.get(node.operator, self._same)(r, node)
             self.blocked[node.outputs[0]] = made
             return self._plain(r, made, node.types[0], node.outputs)
         if _means_image(node) and node.inputs[0] in self.blocked and not node.attributes["keepdims"]:
             means = r.like(node, self.blocked[node.inputs[0]], axes=_IMAGE)
-            return r.node("reshape", means, outputs=node.outputs, shape=node.types[0].shape)
+            return self._cut(r, means, node.types[0], node.outputs)
         return None
 
     def _plain(self, r: Rewriter, value: str, kind: TensorType, outputs: Sequence[str]) -> str:
         """In the usual order, for those who need it."""
         if kind.shape[2:] != (1, 1):
             value = r.node("transpose", value, axes=(0, 1, 4, 2, 3))
-        return r.node("reshape", value, outputs=outputs, shape=kind.shape)
+        return self._cut(r, value, kind, outputs)
+
+    def _cut(self, r: Rewriter, value: str, kind: TensorType, outputs: Sequence[str]) -> str:
+        """With the channels in one dimension, without what fills up their last block."""
+        batch, channels, *size = kind.shape
+        filled = BLOCK * _blocks_of(cast("int", channels))
+        if filled == channels:
+            return r.node("reshape", value, outputs=outputs, shape=kind.shape)
+        whole = r.node("reshape", value, shape=(batch, filled, *size))
+        return r.node("slice", whole, outputs=outputs, begin=(0,), end=(channels,), step=(1,), axes=(1,))
+
+    def _in_blocks(self, r: Rewriter, name: str) -> str:
+        """A value in blocks: one that lies so, or one for each channel."""
+        if name in self.blocked:
+            return self.blocked[name]
+        batch, channels, *_ = cast("tuple[int, ...]", r.type(name).shape)
+        more = -channels % BLOCK
+        filled = r.node("pad", name, before=(0, 0, 0, 0), after=(0, more, 0, 0), value=0.0) if more else name
+        return r.node("reshape", filled, shape=(batch, _blocks_of(channels), 1, 1, BLOCK))
 
     def _conv(self, r: Rewriter, node: Node) -> str:
-        x, weights = node.inputs[0], r.known(node.inputs[1])
-        outputs, inputs, high, wide = weights.shape
-        block = BLOCK if x in self.blocked else 1
-        if x not in self.blocked:
-            shape = r.type(x).shape
-            x = r.node("reshape", x, shape=(*shape, 1))
-        turned = weights.reshape(outputs // BLOCK, BLOCK, inputs // block, block, high, wide).transpose(0, 2, 4, 5, 3, 1)
+        weights = r.known(node.inputs[1])
         attributes: dict[str, Any] = {name: node.attributes[name] for name in ("stride", "padding", "dilation")}
-        value = r.node("conv_in_blocks", self.blocked.get(x, x), r.constant(np.ascontiguousarray(turned)), **attributes)
-        if len(node.inputs) > 2 and node.inputs[2]:
-            value = r.node("add", value, self._known(r, r.known(node.inputs[2]).reshape(1, -1, 1, 1)))
-        return value
+        if node.attributes["groups"] != 1:
+            turned = _filled(weights[:, 0], 0).reshape(-1, BLOCK, *weights.shape[2:]).transpose(0, 2, 3, 1)
+            value = r.node("depthwise_in_blocks", self.blocked[node.inputs[0]], r.constant(turned), **attributes)
+        else:
+            value = self._convolved(r, node.inputs[0], _filled(weights, 0), attributes)
+        return self._biased(r, node, value, 1)
+
+    def _convolved(self, r: Rewriter, x: str, weights: NDArray[Any], attributes: dict[str, Any]) -> str:
+        """The convolution with weights (O, C, KH, KW), O being whole blocks."""
+        outputs, inputs, high, wide = weights.shape
+        block = (BLOCK if inputs % BLOCK == 0 else PART) if x in self.blocked else 1
+        turned = weights.reshape(outputs // BLOCK, BLOCK, inputs // block, block, high, wide).transpose(0, 2, 4, 5, 3, 1)
+        image = self.blocked[x] if x in self.blocked else r.node("reshape", x, shape=(*r.type(x).shape, 1))
+        return r.node("conv_in_blocks", image, r.constant(np.ascontiguousarray(turned)), **attributes)
+
+    def _biased(self, r: Rewriter, node: Node, value: str, times: int) -> str:
+        """With its bias, each block of which serves so many of the value's."""
+        if len(node.inputs) < 3 or not node.inputs[2]:
+            return value
+        bias = _filled(r.known(node.inputs[2]), 0).reshape(1, -1, 1, 1, BLOCK)
+        return r.node("add", value, r.constant(np.repeat(bias, times, 1)))
+
+    def _apart(self, r: Rewriter, node: Node) -> str:
+        """A transposed convolution whose results do not overlap: the convolution of each place, and its results side by side."""
+        weights = _filled(r.known(node.inputs[1]), 1)
+        inputs, outputs, high, wide = weights.shape
+        parts = weights.reshape(inputs, outputs // BLOCK, BLOCK, high, wide).transpose(1, 3, 4, 2, 0)
+        value = self._convolved(r, node.inputs[0], parts.reshape(-1, inputs, 1, 1), {})
+        batch, _, rows, columns, block = cast("tuple[int, ...]", r.type(value).shape)
+        value = r.node("reshape", self._biased(r, node, value, high * wide),
+                       shape=(batch, outputs // BLOCK, high, wide, rows, columns, block))
+        value = r.node("transpose", value, axes=(0, 1, 4, 2, 5, 3, 6))
+        return r.node("reshape", value, shape=(batch, outputs // BLOCK, rows * high, columns * wide, block))
 
     def _same(self, r: Rewriter, node: Node) -> str:
         if node.operator in ("max_pool", "avg_pool"):
@@ -170,7 +242,7 @@ class _Blocks:
             return r.like(node, self.blocked[node.inputs[0]], axes=_IMAGE)
         if node.operator == "concat":
             return r.like(node, *(self.blocked[name] for name in node.inputs), axis=1)
-        return r.like(node, *(self.blocked[name] if name in self.blocked else self._known(r, r.known(name)) if name else ""
+        return r.like(node, *("" if not name else self._known(r, r.known(name)) if r.is_known(name) else self._in_blocks(r, name)
                               for name in node.inputs))
 
     def _pool(self, r: Rewriter, node: Node) -> str:
@@ -185,7 +257,13 @@ class _Blocks:
         """A number for all, or one for each channel."""
         if array.size == 1:
             return r.constant(array.reshape(()))
-        return r.constant(array.reshape(1, -1, BLOCK, 1, 1).transpose(0, 1, 3, 4, 2))
+        return r.constant(_filled(array.reshape(-1), 0).reshape(1, -1, 1, 1, BLOCK))
+
+
+def _filled(array: NDArray[Any], axis: int) -> NDArray[Any]:
+    """An array whose channels, along an axis, are filled up with zeros to whole blocks."""
+    more = [(0, -extent % BLOCK if at == axis else 0) for at, extent in enumerate(array.shape)]
+    return np.pad(array, more) if any(after for _, after in more) else array
 
 
 def _blocks(g: Parts) -> Parts:

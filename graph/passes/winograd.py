@@ -50,7 +50,7 @@ def _visit(r: Rewriter, node: Node) -> str | None:
     blocks = node.operator == "conv_in_blocks"
     if weights.ndim != (6 if blocks else 4) or not _is_plain(node) or not node.types[0].is_static:
         return None
-    if blocks and weights.shape[4] == 1:                    # of an image that is in no blocks
+    if blocks and not 1 < weights.shape[4] == r.type(node.inputs[0]).shape[4]:  # of an image in no blocks, or none that are full
         return None
     if blocks:
         weights = _unblocked(weights)

@@ -60,7 +60,7 @@ def test_a_network_of_convolutions_is_in_blocks_from_end_to_end(size: tuple[int,
 def test_what_would_be_copied_as_often_as_it_is_of_use_stays_as_it_is() -> None:
     b = Builder()
     h = b.node("conv", b.input("x", (1, 16, 5, 5)), b.param("w", values(16, 16, 3, 3)))
-    h = b.node("conv", h, b.param("v", values(16, 1, 3, 3)), groups=16)
+    h = b.node("conv", h, b.param("v", values(16, 4, 3, 3)), groups=4)
     b.output("y", b.node("softmax", h, axis=1))
     g = b.graph()
     assert operators(agrees(g, values(1, 16, 5, 5))) == operators(g)
@@ -77,7 +77,7 @@ def test_one_end_that_needs_the_usual_order_is_copied() -> None:
 
 
 def test_channels_that_fill_no_blocks_and_other_dtypes_stay_as_they_are() -> None:
-    for channels, dtype in ((24, "float32"), (32, "float64")):
+    for channels, dtype in ((20, "float32"), (8, "float32"), (32, "float64")):
         b = Builder()
         h = b.input("x", (1, channels, 5, 5), dtype)
         for at in range(2):
@@ -85,3 +85,34 @@ def test_channels_that_fill_no_blocks_and_other_dtypes_stay_as_they_are() -> Non
         b.output("y", b.node("mean", h, axes=(2, 3), keepdims=False))
         g = b.graph()
         assert operators(g.transform("blocks")) == operators(g)
+
+
+def test_depthwise_convolutions_of_channels_that_fill_no_block() -> None:
+    """An inverted residual with a gate of few channels, over channels of which the last block is half full."""
+    b = Builder("mobile")
+    h = b.node("conv", b.input("x", (2, 3, 17, 15)), b.param("w0", values(24, 3, 3, 3)), b.param("b0", values(24)), stride=(2, 2),
+               padding=(1, 1, 1, 1))
+    y = b.node("clip", b.node("conv", h, b.param("w1", values(72, 24, 1, 1)), b.param("b1", values(72))), low=0.0, high=6.0)
+    y = b.node("conv", y, b.param("w2", values(72, 1, 5, 3)), b.param("b2", values(72)), padding=(2, 1, 2, 1), groups=72)
+    gate = b.node("relu", b.node("conv", b.node("mean", y, axes=(2, 3), keepdims=True), b.param("w3", values(5, 72, 1, 1))))
+    gate = b.node("sigmoid", b.node("conv", gate, b.param("w4", values(72, 5, 1, 1)), b.param("b4", values(72))))
+    y = b.node("conv", b.node("multiply", y, gate), b.param("w5", values(24, 72, 1, 1)))
+    h = b.node("relu", b.node("add", h, y))
+    b.output("mean", b.node("mean", h, axes=(2, 3), keepdims=False))
+    b.output("y", b.node("conv", h, b.param("w6", values(5, 24, 3, 3)), padding=(1, 1, 1, 1)))
+    after = agrees(b.graph(), values(2, 3, 17, 15))
+    assert operators(after).count("depthwise_in_blocks") == 1 and operators(after).count("conv_in_blocks") >= 3, str(after)
+
+
+def test_transposed_convolutions_that_do_not_overlap() -> None:
+    b = Builder("doubled")
+    x = b.input("x", (1, 3, 12, 15))
+    h = kept = b.node("relu", b.node("conv", x, b.param("w0", values(32, 3, 3, 3)), padding=(1, 1, 1, 1)))
+    h = b.node("conv", b.node("max_pool", h, kernel=(2, 3), stride=(2, 3)), b.param("w1", values(64, 32, 3, 3)),
+               padding=(1, 1, 1, 1))
+    h = b.node("conv_transpose", h, b.param("w2", values(64, 24, 2, 3)), b.param("b2", values(24)), stride=(2, 3))
+    h = b.node("conv", b.node("concat", kept, h, axis=1), b.param("w3", values(48, 56, 3, 3)), padding=(1, 1, 1, 1))
+    h = b.node("conv_transpose", h, b.param("w4", values(48, 24, 3, 3)), b.param("b4", values(24)), stride=(3, 3))
+    b.output("y", b.node("mean", b.node("relu", h), axes=(2, 3), keepdims=False))
+    after = agrees(b.graph(), values(1, 3, 12, 15))
+    assert "conv_transpose" not in operators(after), str(after)
