@@ -115,9 +115,9 @@ class _Cutter:
         self.outputs = {s[op].op for op in s.outputs}
         self.stepwise = {op for each in self.order for op in each.steps(self.order)}
         self.claimed = {op for op in self.order if not op.values or op.calls_intrinsic or op in self.stepwise
-                        or s[op].attach_type == "inline"}
+                        or s[op].attach_type == "inline" or s[op].is_scheduled()}
         """Those of a piece; and placeholders, what is no ordinary compute, what is computed step by step within a scan, and what
-        was inlined before."""
+        was inlined or scheduled before."""
         self.place = {op: at for at, op in enumerate(self.order)}
 
     def run(self) -> list[Piece]:

@@ -47,21 +47,23 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
     in_phases(s, exact)
     fusion = APART
     machine = machine_of(target)
+    decisions: list[Decision] = []
+    known: dict[Hashable, Sequence[Estimate]] = {}
     if target.backend.rules == "gpu":
-        from .gpu.rules import RULES, rule_for, rule_in_order, share_scan
+        from .gpu.rules import RULES, online_sums, rule_for, rule_in_order, share_scan
 
         order = [stage.op for stage in s.stages]
         inner = {op for each in order for op in each.steps(order)}
         for op in order:
             if op.is_stepwise and (op.num_outputs > 1 or op in inner):  # the others are pieces
                 share_scan(s, op, op.steps(order))
+        if not exact:
+            decisions += online_sums(s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known))
     else:
         from .cpu.rules import RULES, fusion_on, rule_for, rule_in_order
 
         fusion = fusion_on(machine)
     tags: Collection[str] = RULES
-    decisions: list[Decision] = []
-    known: dict[Hashable, Sequence[Estimate]] = {}
     for piece in cut(s, tags, fusion):
         with s.attempt() if exact else nullcontext() as attempt:
             group = replace(_begin(s, piece, target, machine, chooser), known=known)

@@ -209,6 +209,12 @@ class BadPhases(ScheduleError):
     code = "TW0262"
 
 
+class BadOnline(ScheduleError):
+    """A sum that is not weighted by exponentials of which a maximum is taken, or not to be computed chunk by chunk."""
+
+    code = "TW0233"
+
+
 class BadSkew(ScheduleError):
     """Loops of which none can begin elsewhere in each iteration of the other."""
 

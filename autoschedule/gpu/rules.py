@@ -1,5 +1,6 @@
 """Which rule schedules what on NVIDIA's GPUs.
 
+    online      products whose rows a softmax weighs another product with: one kernel, before all others are asked
     products    sums of products with rows and columns: tiles in shared memory and in registers
     rows        softmax, norms: a block a row
     sums        other reductions: threads share a sum where there are few sums
@@ -19,6 +20,7 @@ from ...te.operation import Operation
 from ..pieces import ROWS, SCAN
 from ..scripts import on_gpu
 from .elements import element_a_thread, injective
+from .online import online, online_sums
 from .products import product
 from .rows import rows
 from .scans import scan, share_scan
@@ -28,7 +30,7 @@ from .windows import windows
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["BY_FORM", "RULES", "rule_for", "rule_in_order", "share_scan"]
+__all__ = ["BY_FORM", "RULES", "online_sums", "rule_for", "rule_in_order", "share_scan"]
 
 RULES: dict[str, Callable[[Group], None]] = {ROWS: rows, SCAN: scan}
 """tag -> rule. Operations of no tag that is here have a rule by their form."""
@@ -65,6 +67,7 @@ def elementwise(group: Group) -> None:
 
 
 BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
+    (online, "products weighted by a softmax of a product's rows"),
     (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"),
     (windows, "what is read around each result"), (sums, "any reduction"), (injective, "operations without a reduction"),
     (element_a_thread, "sums in their order, sizes that the call decides"), (on_gpu, "hybrid scripts"), (scan, "scans"))

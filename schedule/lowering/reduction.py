@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
 from ...ir.buffer import Buffer
 from ...ir.combine import captured_axes, combined, is_fused
 from ...ir.expr import BufferLoad, Expr, IterVar, Mul, Reduce, Var
-from ...ir.ops import is_const
+from ...ir.ops import const, is_const
 from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
-from ...ir.visit import post_order, seq
+from ...ir.visit import free_vars, post_order, seq, substitute
 from ..model.relations import Fuse
+from .alike import Alike, alike_values
 from .bounds import plain_loop
 from .nest import Nest
 from .stage_bounds import Loop, StageBounds
@@ -35,7 +37,12 @@ def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
     common, inner = bounds.loops[:first], bounds.loops[first:]
     data = _data_loops(bounds, inner)
     across = [loop for loop in inner if loop.thread and bounds.marks[loop.axis] & 2]
-    if not _predicate_chooses_thread(nest, across):
+    alike = alike_values(nest, reduction, inner) if not across else None
+    if alike is not None:
+        outer = inner[: len(inner) - len(alike.within)]
+        update = _update_alike(nest, reduction, outer, alike)
+        body = seq(_init(nest, reduction, data, nest.buffers), update, _spread(nest, data, alike))
+    elif not _predicate_chooses_thread(nest, across):
         body = seq(_init(nest, reduction, data, nest.buffers), _update(nest, reduction, inner, data, nest.buffers))
     else:
         body = _through_temporary(nest, reduction, inner, data, across)
@@ -93,11 +100,55 @@ def _update(
 ) -> Stmt:
     """The elements combined with the next sources."""
     bounds = nest.stage_bounds
-    axes = nest.axis_values(bounds.offsets)
     if buffers is nest.buffers:
         places = [nest.indices(bounds.offsets, tensor) for tensor in nest.computation.op.outputs]
     else:
         places = [_place(data, bounds.offsets)] * len(buffers)
+    body = _combine(nest, reduction, loops, buffers, places, range(len(buffers)))
+    return nest.loops(loops, nest.guarded(body, bounds.offsets), attach=True)
+
+
+def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: Alike) -> Stmt:
+    """The elements combined with the next sources: those that change along the innermost loops, and then, once, those that do not,
+    which all of the others have read."""
+    bounds = nest.stage_bounds
+    first: dict[Var, Expr] = {loop.var: const(0, loop.var.dtype) for loop in alike.across if loop.var is not None}
+    offsets = {axis: substitute(value, first) for axis, value in bounds.offsets.items()}
+    places = [nest.indices(offsets if at in alike.values else bounds.offsets, tensor)
+              for at, tensor in enumerate(nest.computation.op.outputs)]
+    changing = [at for at in range(len(places)) if at not in alike.values]
+    parts = [_combine(nest, reduction, alike.within, nest.buffers, places, each) for each in (changing, sorted(alike.values))]
+    own = nest.loops(alike.within, nest.guarded(parts[0], bounds.offsets), attach=False)
+    renamed: dict[Var, Expr] = {loop.var: Var(loop.var.name, loop.var.dtype) for loop in alike.beside if loop.var is not None}
+    once = substitute(nest.guarded(parts[1], offsets, alike.axes), renamed)
+    nest.renamed = {loop: each for loop in alike.beside if loop.var is not None and isinstance(each := renamed[loop.var], Var)}
+    once = nest.loops(alike.beside, once, attach=False)
+    nest.renamed = {}
+    return nest.loops(outer, seq(own, once), attach=True)
+
+
+def _spread(nest: Nest, data: list[Loop], alike: Alike) -> Stmt:
+    """What was combined once, for each element."""
+    offsets = nest.rename(data)
+    first: dict[Var, Expr] = {nest.renamed[loop]: const(0, loop.var.dtype) for loop in alike.across if loop.var is not None}
+    one = {axis: substitute(value, first) for axis, value in offsets.items()}
+    copies: list[Stmt] = []
+    for at in sorted(alike.values):
+        tensor, buffer = nest.computation.op.outputs[at], nest.buffers[at]
+        copies.append(BufferStore(buffer, BufferLoad(buffer, nest.indices(one, tensor)), nest.indices(offsets, tensor)))
+    only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
+    spread = nest.loops(data, nest.guarded(seq(*copies), offsets, only_reduce), attach=False)
+    nest.renamed = {}
+    return spread
+
+
+def _combine(
+    nest: Nest, reduction: Reduce, loops: Sequence[Loop], buffers: Sequence[Buffer], places: Sequence[tuple[Expr, ...]],
+    stored: Sequence[int],
+) -> Stmt:
+    """The elements at these places combined with the next sources, those of `stored` among the values."""
+    bounds = nest.stage_bounds
+    axes = nest.axis_values(bounds.offsets)
     loads: list[Expr] = [BufferLoad(buffer, place) for buffer, place in zip(buffers, places, strict=True)]
     sources = [nest.value(source, axes) for source in reduction.sources]
     bindings: list[tuple[Var, Expr]] = []
@@ -110,18 +161,18 @@ def _update(
         reduction = replace(reduction, combiner=replace(reduction.combiner, result=result))
     results = combined(reduction, loads, sources)
     if len(results) > 1:  # and every result is computed before any element changes
-        named = [Var(f"{buffer.name}.next", result.dtype) for buffer, result in zip(buffers, results, strict=True)]
-        bindings += zip(named, results, strict=True)
-        results = list(named)
-    body = seq(*(BufferStore(*parts) for parts in zip(buffers, results, places, strict=True)))
+        for at in stored:
+            named = Var(f"{buffers[at].name}.next", results[at].dtype)
+            bindings.append((named, results[at]))
+            results[at] = named
+    body = seq(*(BufferStore(buffers[at], results[at], places[at]) for at in stored))
     for var, value in reversed(bindings):
-        body = LetStmt(var, value, body)
-    if buffers is nest.buffers:
+        if len(stored) == len(buffers) or var in free_vars(body):  # another value's source may read what is not here
+            body = LetStmt(var, value, body)
+    if all(map(is_, buffers, nest.buffers)):
         body = nest.predicated(body, bounds.offsets)
     condition = nest.value(reduction.condition, axes)
-    if not is_const(condition, 1):
-        body = If(condition, body)
-    return nest.loops(loops, nest.guarded(body, bounds.offsets), attach=True)
+    return body if is_const(condition, 1) else If(condition, body)
 
 
 def _named(source: Expr, name: str, bindings: list[tuple[Var, Expr]], fused: bool) -> Expr:

@@ -506,6 +506,27 @@ class SchedulePrimitives:
         Raises BadMatrix (TW0231), UnknownStage (TW0201).
         """
 
+    def online(self, tensor: Tensor, factor: int) -> list[Tensor]:
+        """Compute a sum weighted by a softmax chunk by chunk, with what is needed to merge these.
+
+            peak[i] = max over j of x[i, j]                     for c in 4:                         # online(O, 64)
+            total[i] = sum over j of exp(x[i, j] - peak[i])       O.peak[c, i] = max over 64 terms of x
+            O[i, e] = sum over j of                        →      O.total[c, i] = sum of exp(x - O.peak[c, i])
+              exp(x[i, j] - peak[i]) / total[i] * v[j, e]         O.part[c, i, e] = sum of exp(x - O.peak[c, i]) * v[j, e]
+                                                                  (largest, total, sum)[i, e] = merged with these three
+                                                                O[i, e] = sum[i, e] / total[i, e]
+
+        tensor: a sum over one axis of exp(x - peak) times something, peak being the maximum of the same x; divided by the sum of
+        the weights before, behind, or nowhere, with element by element operations between. factor: terms of a chunk. What reads the
+        maximum or the total beside the tensor reads what is merged; the stages that were between are gone. Returns the tensors
+        "O.scores", "O.peak", "O.weight", "O.total", "O.factor" (what weights are multiplied with), "O.part" and "O.merged" (its
+        sum), each but the last with a dimension for the chunk before its others; and "O.rounded" behind the weight where weights
+        are rounded to be multiplied.
+
+        The sums are taken in another order, and weights have another factor in common. Raises BadOnline (TW0233), UnknownStage
+        (TW0201), WrongArgument (TW0222).
+        """
+
     def polyphase(self, tensor: Tensor, axis: IterVar, step: int) -> list[Tensor]:
         """Compute the elements of `tensor` with y = 0, 1, ... modulo `step` apart, each in a stage, where `axis` is y.
 

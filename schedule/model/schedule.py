@@ -110,14 +110,14 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         """The stage of a tensor or an operation. Raises UnknownStage."""
         op = key.op if isinstance(key, Tensor) else key
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
-        if stage is None:
+        if stage is None or stage.is_gone:
             raise self._unknown(key)
         return stage
 
     def __contains__(self, key: object) -> bool:
         """Whether it has a stage for this tensor or operation."""
         op = key.op if isinstance(key, Tensor) else key
-        return isinstance(op, Operation) and op in self.stage_map
+        return isinstance(op, Operation) and op in self.stage_map and not self.stage_map[op].is_gone
 
     def _unknown(self, key: object) -> UnknownStage:
         known = ", ".join(stage.name for stage in self.stages)
@@ -127,6 +127,8 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         op = key.op if isinstance(key, Tensor) else key
         twin = next((stage for stage in self.stages if stage.name == op.name), None)
         reason = f"{op.name} is not computed on the way to {', '.join(tensor.name for tensor in self.outputs)}"
+        if op in self.stage_map:
+            reason = f"{op.name} is computed no longer: a primitive has put others in its place"
         fix = "create the schedule from the tensors that you want computed"
         if twin is not None:
             declared = f" at {twin.op.source}" if twin.op.source is not None else ""
@@ -200,6 +202,14 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         self.stage_map[op] = stage
         stage.link()
         return stage
+
+    def drop_stage(self, stage: Stage) -> None:
+        """Take away a stage that nobody reads any more."""
+        self.keep(stage)
+        stage.unlink()
+        stage.is_gone = True
+        self.stages.remove(stage)
+        self._places = {}
 
     def rewrite(self, changed: Mapping[Stage, Operation], anew: Mapping[Stage, Operation] | None = None) -> None:
         """Give stages other operations, all at once; whoever reads them is to read what these compute. changed: of axes that
@@ -294,7 +304,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         twin.compounds, twin.losses, twin._places = [], list(self.losses), {}
         stages = {id(stage): stage.copied(twin) for stage in self.stages}
         twin.stages = list(stages.values())
-        twin.stage_map = {op: stages[id(stage)] for op, stage in self.stage_map.items()}
+        twin.stage_map = {op: stages[id(stage)] for op, stage in self.stage_map.items() if not stage.is_gone}
         twin.groups = [self.GROUP(twin, None) for _ in self.groups]
         groups = {id(old): new for old, new in zip(self.groups, twin.groups, strict=True)}
         for old, new in zip(self.groups, twin.groups, strict=True):

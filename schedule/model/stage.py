@@ -42,12 +42,12 @@ class Stage(StagePrimitives):
     "inlined". scope: "" is the default for its place. store_predicate: a condition under which results are stored. mirrored: the
     two axes that are exchanged in the element that is stored with each, one side of whose diagonal is computed. group: of
     s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
-    computed at; None where it does not.
+    computed at; None where it does not. is_gone: whether a primitive took it out of the schedule.
     readers: the stages that read a result of it. placed: the stages and groups that were told to be computed at a loop of it.
     """
 
-    _STATE = ("_attachment", "all_iter_vars", "group", "is_output", "iter_var_attrs", "leaf_iter_vars", "mirrored", "_op",
-              "_is_stale", "origin_op", "overlap", "relations", "scope", "store_predicate")
+    _STATE = ("_attachment", "all_iter_vars", "group", "is_gone", "is_output", "iter_var_attrs", "leaf_iter_vars", "mirrored",
+              "_op", "_is_stale", "origin_op", "overlap", "relations", "scope", "store_predicate")
     __slots__ = (*_STATE, "placed", "readers", "schedule")
 
     def __init__(self, op: Operation, schedule: Schedule, is_output: bool = False) -> None:
@@ -55,6 +55,7 @@ class Stage(StagePrimitives):
         self._is_stale = False
         self.schedule = schedule
         self.is_output = is_output
+        self.is_gone = False
         loops = first_loops(op)
         self.all_iter_vars: list[IterVar] = loops.axes
         self.leaf_iter_vars: list[IterVar] = list(loops.axes)

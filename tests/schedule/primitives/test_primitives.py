@@ -39,7 +39,10 @@ def programs() -> list[Schedule]:
     packed = te.compute((1, 1, 4, 4), lambda a, b, i, j: te.sum(P[a, 0, l, i] * Q[b, 0, l, j], l), name="packed")
     twice = te.compute((8, 8), lambda i, j: A[i, j] * 2, name="twice")
     square = te.compute((8, 8), lambda i, j: X[0, i] * X[0, j], name="square")
-    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square)]
+    peak = te.compute((6,), lambda i: te.max(X[i, k], k), name="peak")
+    total = te.compute((6,), lambda i: te.sum(te.exp(X[i, k] - peak[i]), k), name="total")
+    mean = te.compute((6, 8), lambda i, j: te.sum(te.exp(X[i, k] - peak[i]) / total[i] * A[k, j], k), name="mean")
+    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square, mean)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.owner.__name__}.{row.name}")

@@ -187,6 +187,7 @@ refused(errors.BadPhases, "k is no data axis", lambda p: p.s.polyphase(p.C, p.k,
 refused(errors.BadPhases, "A is not the one tensor of a te.compute", lambda p: p.s.polyphase(p.A, p.i, 2))
 refused(errors.BadPhases, "there would be 17 phases", lambda p: p.s.polyphase(p.C, p.i, 17))
 refused(errors.BadPhases, "its loops are scheduled already", lambda p: p.s.polyphase(p.C, p.i, 2), lambda p: p.s[p.C].split(p.i, 4))
+refused(errors.BadOnline, "it is no sum over one axis of exp", lambda p: p.s.online(p.C, 4))
 refused(errors.BadMirror, "once for each term of a sum", lambda p: p.s[p.C].mirror(p.i, p.j))
 refused(errors.BadMirror, "A is not the one tensor of a te.compute", lambda p: p.s[p.A].mirror(p.i, p.j))
 refused(errors.BadMirror, "x and x are not two axes of one extent", lambda p: p.s[p.D].mirror(p.x, p.x))

@@ -1,0 +1,361 @@
+"""A product, a softmax of its rows, a product with these: one kernel that stores no scores, attention among others.
+
+    scores[i, j] = sum over d of q[i, d] * k[j, d]    weight = softmax of rows    y[i, e] = sum over j of weight[i, j] * v[j, e]
+
+    for blockIdx.y: batches and heads     for blockIdx.x: 64 rows i       q of them in shared memory
+      for c: 64 terms j at a time                                         # s.online(y, 64)
+        k, v = 64 rows of each                                            # shared, by all threads
+        scores[64, 64] = q * k                                            # a thread has 4 x 4 of them in registers, and stores them
+        peak, weight, total = of the rows of scores                       # 16 threads a row, by shuffles
+        part[64, e] = weight * v                                          # a thread has 4 x 4, in registers
+        largest, sums, y = merged with these                              # in registers; of a row, once for each thread
+      y / sums is stored
+
+The form is recognised, whoever declared it: masks and scales between, keys that several heads share, sums as long as other loops
+say. (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil, gcd, prod
+from typing import TYPE_CHECKING
+
+from ...codegen.gpus import Gpu, gpu_of
+from ...ir.expr import IntImm, IterVar, ProducerLoad
+from ...schedule.model.inlined import expanded
+from ...te.axis import thread_axis
+from ...te.operation import Operation
+from ...te.rewrite import collect_loads
+from ...te.tensor import tensor_of
+from ..estimate import Estimate
+from ..loops import fused
+from ..operations import axes_in, axes_of, depends_on, fixed_extent, is_plain, source
+from ..plan import Candidate, Decision
+from ..registry import registered
+from .online_form import OnlineForm, online_form, sides_of
+from .threads import LAUNCH, WARP, blocks_at_once, lanes_of
+
+if TYPE_CHECKING:
+    from ...schedule import Schedule, Stage
+    from ..groups import Group
+
+__all__ = ["online", "online_sums"]
+
+ROWS, TERMS = (64, 32, 128, 16), (64, 32, 16)
+"""Of a block, and of a part of the sum."""
+THREADS = ((16, 16), (8, 16), (16, 8), (8, 8))
+"""Along rows, and along terms and columns."""
+MOST_OWN = 8
+"""Rows of a thread."""
+MOST_COLUMNS = 256
+OTHER_REGISTERS, MOST_REGISTERS = 48, 200
+"""Of a thread, beside its results and what they are made of; and in all, so that none is spilled."""
+BARRIERS, BARRIER = 6, 40
+"""Of each part of the sum, and cycles of one."""
+EXPONENTIALS = 16
+"""That a multiprocessor takes each cycle."""
+MORE, OF_SCORES = 1.25, 20
+"""Instructions for each multiply-add, its loads among them, and for each score."""
+PASSES = 6
+"""How often scores go to memory or come from there where each operation is a kernel."""
+PADDING = 4
+"""Elements behind each row in shared memory: neighbouring rows are as many banks apart."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """rows: of a block; terms: of a part of the sum; threads: along rows, and along terms and columns."""
+
+    rows: int
+    terms: int
+    threads: tuple[int, int]
+
+    @property
+    def own(self) -> int:
+        """Rows of a thread."""
+        return self.rows // self.threads[0]
+
+    def __str__(self) -> str:
+        return (f"{self.rows} rows a block, {self.terms} terms at a time, {self.threads[0]} x {self.threads[1]} threads "
+                f"of {self.own} rows; scores are not stored")
+
+
+def online(group: Group) -> bool:
+    """One kernel for a sum that is weighted by a softmax of a product's rows, chunk by chunk, so that no scores are stored. Does
+    nothing and returns False where the anchor is none."""
+    form = online_form(group.s, group.anchor)
+    if form is None or any(rule.matches(group) for rule in registered()):
+        return False
+    gpu = gpu_of(group.target)
+    ways = sorted(((_time(form, tile, gpu), tile) for tile in _tiles(form, gpu)), key=lambda way: way[0].seconds)
+    if not ways:
+        return False
+    candidates = [Candidate(str(tile), partial(_apply, group.s, form, tile), time) for time, tile in ways]
+    candidates.append(Candidate("each operation apart, scores in memory", lambda: None, _time_apart(form, gpu)))
+    replace(group, output=form.output, parts=(form.product,)).choose("online", candidates)
+    return True
+
+
+def online_sums(s: Schedule, begin: Callable[[Operation], Group]) -> list[Decision]:
+    """Schedules such sums of a schedule that nobody has touched, with all that belongs to them; begin: the group of an operation
+    alone. Returns what was decided."""
+    decisions: list[Decision] = []
+    for op in [stage.op for stage in s.stages if stage.op.reduction is not None]:
+        if op in s and online(group := begin(op)):
+            decisions += group.decisions
+    return decisions
+
+
+# How long it takes
+
+
+def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
+    """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
+    rows, terms, depth, columns, _ = form.sizes
+    bytes_each = form.value.output(0).dtype.bytes
+    tiles: list[Tile] = []
+    for each in ROWS:
+        for some in TERMS:
+            for threads in THREADS:
+                tile = Tile(each, some, threads)
+                begins = form.of_output[1]
+                fits = (each % threads[0] == 0 and some % threads[1] == 0 and tile.own <= MOST_OWN and columns <= MOST_COLUMNS
+                        and (begins == 0 or begins % each == 0))
+                small = each < 2 * max(rows, ROWS[-1]) and some < 2 * max(terms, TERMS[-1])
+                shared = _shared_bytes(tile, depth, columns, bytes_each)
+                if fits and small and _registers(tile, columns) <= MOST_REGISTERS and shared <= gpu.block_shared:
+                    tiles.append(tile)
+    return tiles
+
+
+def _shared_bytes(tile: Tile, depth: int, columns: int, size: int) -> int:
+    """Of both sides of the product, scores and weights, what these are multiplied with, and numbers of rows."""
+    both = (tile.rows + tile.terms) * (depth + PADDING)
+    return size * (both + 2 * tile.rows * (tile.terms + PADDING) + tile.terms * columns + 2 * tile.rows)
+
+
+def _registers(tile: Tile, columns: int) -> int:
+    """Of a thread: two results for each of its elements, or scores, with what these are made of, and numbers of its rows."""
+    across = ceil(columns / tile.threads[1])
+    sums = max(tile.own * across + 4 * (tile.own + across), tile.own * tile.terms // tile.threads[1])
+    return tile.own * (across + 4) + sums + OTHER_REGISTERS
+
+
+def _time(form: OnlineForm, tile: Tile, gpu: Gpu) -> Estimate:
+    """Blocks share the multiprocessors in waves. For each part of the sum a block multiplies twice, loading both sides from shared
+    memory, takes exponentials, and waits for memory and for its threads, which other blocks fill."""
+    rows, terms, depth, columns, batch = form.sizes
+    size = form.value.output(0).dtype.bytes
+    count, threads = batch * ceil(rows / tile.rows), prod(tile.threads)
+    across = ceil(columns / tile.threads[1])
+    at_once = blocks_at_once(gpu, threads, _registers(tile, columns), _shared_bytes(tile, depth, columns, size))
+    waves, parts = ceil(count / gpu.processors), ceil(terms / tile.terms) * form.share
+    resident = min(at_once, waves)
+    math = tile.rows * tile.terms * (depth + columns) / gpu.fma * (size / 4)
+    loads = sum(threads / WARP * (tile.own + each) * along * size * WARP / gpu.shared_rate
+                for each, along in ((tile.terms / tile.threads[1], depth), (across, tile.terms)))
+    powers = tile.rows * tile.terms / EXPONENTIALS
+    multiplied = tile.own * (tile.terms / tile.threads[1] * depth + across * tile.terms)
+    begun = threads / WARP / 4 * (MORE * multiplied + OF_SCORES * tile.own * tile.terms / tile.threads[1])
+    name, busy = max(("fma throughput", math), ("shared memory", loads), ("instructions", begun), key=lambda part: part[1])
+    idle = max(gpu.latency + BARRIERS * BARRIER - (resident - 1) * (busy + powers), 0) / resident
+    step = 1 / (gpu.clock * 1e9)
+    return Estimate(((name, waves * parts * busy * step), ("exponentials", waves * parts * powers * step),
+                     ("waiting for memory", waves * parts * idle * step), ("launch", LAUNCH)))
+
+
+def _time_apart(form: OnlineForm, gpu: Gpu) -> Estimate:
+    """Two products at most of what multiply-adds take, and what scores take on their ways."""
+    rows, terms, depth, columns, batch = form.sizes
+    step = 1 / (gpu.clock * 1e9)
+    scores = batch * rows * terms
+    return Estimate((("fma throughput", scores * (depth + columns) / gpu.fma / gpu.processors * step),
+                     ("memory bandwidth", PASSES * scores * 4 / gpu.memory_rate * step), ("launch", 4 * LAUNCH)))
+
+
+# The schedule
+
+
+def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
+    made = {tensor.op.name.rpartition(".")[2]: s[tensor] for tensor in s.online(s[form.value].op.output(0), tile.terms)}
+    for op in form.kept:
+        s[op].compute_inline()
+    output, block, thread = _stored(s[form.output], form, tile)
+    at = output, thread
+    if form.outer is not None:
+        at = _merged(s[form.outer], at)
+    merged, chunk = _merged(made["merged"], at)
+    rows = form.row
+    _sums(made["part"], made["weight"], made["factor"], made.get("rounded"), (merged, chunk), 1 + rows, tile)
+    _filled(made["factor"], (merged, chunk), tile)
+    for name in ("peak", "total"):
+        _reduced(made[name], (merged, chunk), 1 + rows, tile)
+    _weighed(made["weight"], (merged, chunk), 1 + rows, tile)
+    _multiplied(s, made["scores"], form, tile, ((merged, chunk), (output, block)))
+
+
+def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
+    """The loops of what is stored; returns it with the loop over blocks of rows and that of a thread."""
+    row, e = stage.op.axis[form.of_output[0]], stage.op.axis[-1]
+    outer = [axis for axis in stage.op.axis if axis is not row and axis is not e]
+    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
+    rest, own = stage.split(row, factor=tile.own)
+    block, down = stage.split(rest, factor=tile.threads[0])
+    apart, inner = stage.split(e, factor=tile.threads[1] * lanes)
+    across, vector = stage.split(inner, factor=lanes)
+    stage.reorder(*outer, block, apart, down, across, own, vector)
+    if outer:
+        stage.bind(fused(stage, outer), thread_axis("blockIdx.y"))
+    stage.bind(block, thread_axis("blockIdx.x"))
+    stage.bind(apart, thread_axis("vthread"))
+    stage.bind(down, thread_axis((0, tile.threads[0]), "threadIdx.y"))
+    stage.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
+    stage.unroll(own)
+    stage.vectorize(vector)
+    return stage, block, across
+
+
+def _merged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[Stage, IterVar]:
+    """What is merged, in registers, chunk by chunk; returns it with the loop over chunks."""
+    stage.set_scope("local")
+    stage.compute_at(*at)
+    chunk = stage.op.reduce_axis[0]
+    outer = depends_on(chunk)
+    stage.reorder(*(axis for axis in stage.op.axis if axis in outer), chunk, *(axis for axis in stage.op.axis if axis not in outer))
+    for axis in stage.op.axis:
+        stage.unroll(axis)
+    return stage, chunk
+
+
+def _sums(
+    part: Stage, weight: Stage, factor: Stage, rounded: Stage | None, at: tuple[Stage, IterVar], row: int, tile: Tile,
+) -> None:
+    """Weights times what they are multiplied with, in registers, several terms of 16 bytes at once."""
+    s = part.schedule
+    part.set_scope("local")
+    part.compute_at(*at)
+    i, e = part.op.axis[row], part.op.axis[-1]
+    outer, inner = part.split(part.op.reduce_axis[0], factor=gcd(lanes_of(part.op.output(0).dtype), tile.terms))
+    part.reorder(*(axis for axis in part.op.axis if axis is not i and axis is not e), outer, inner, i, e)
+    for axis in (inner, i, e):
+        part.unroll(axis)
+    if rounded is not None:
+        rounded.set_scope("local")
+    copied = [factor] if rounded is not None else [weight, factor]
+    copies = [s[s.cache_read(each.op.output(0), "local", [part.op])] for each in copied]
+    for copy in (*copies, *([rounded] if rounded is not None else [])):
+        _in_registers(copy, (part, outer))
+
+
+def _in_registers(copy: Stage, at: tuple[Stage, IterVar]) -> None:
+    copy.compute_at(*at)
+    copy.vectorize(copy.op.axis[-1])
+    for axis in copy.op.axis[:-1]:
+        copy.unroll(axis)
+
+
+def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile) -> None:
+    """Shared memory that all threads fill, neighbours along the last axis."""
+    stage.set_scope("shared")
+    stage.compute_at(*at)
+    rest, vector = stage.split(fused(stage, stage.op.axis[-2:]), factor=_along_last(stage))
+    rest, x = stage.split(rest, factor=tile.threads[1])
+    rest, y = stage.split(rest, factor=tile.threads[0])
+    stage.vectorize(vector)
+    stage.bind(x, thread_axis((0, tile.threads[1]), "threadIdx.x"))
+    stage.bind(y, thread_axis((0, tile.threads[0]), "threadIdx.y"))
+
+
+def _along_last(stage: Stage) -> int:
+    """How many elements at once a copy can load: 16 bytes where what it reads lies as it does, in whole rows."""
+    last = stage.op.axis[-1]
+    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
+    for load in collect_loads(expanded(stage)):
+        extent = load.producer.shape[-1]
+        if load.indices and load.indices[-1] is last and isinstance(extent, IntImm):
+            lanes = gcd(lanes, extent.value, lanes_of(tensor_of(load).dtype))
+        else:
+            return 1
+    return lanes
+
+
+def _by_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> tuple[IterVar, IterVar]:
+    """Shared memory whose rows threads share; returns the loops over them, of threads and of a thread."""
+    stage.set_scope("shared")
+    stage.compute_at(*at)
+    rest, own = stage.split(stage.op.axis[row], factor=tile.own)
+    _, down = stage.split(rest, factor=tile.threads[0])
+    stage.bind(down, thread_axis((0, tile.threads[0]), "threadIdx.y"))
+    stage.unroll(own)
+    return down, own
+
+
+def _reduced(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
+    """A number for each row, by the threads that share it."""
+    s, (read,) = stage.schedule, stage.op.input_tensors
+    _by_rows(stage, at, row, tile)
+    copy = s[s.cache_read(read, "local", [stage.op])]
+    vector = gcd(lanes_of(stage.op.output(0).dtype), tile.terms // tile.threads[1])
+    rest, inner = stage.split(stage.op.reduce_axis[0], factor=vector)
+    _, across = stage.split(rest, factor=tile.threads[1])
+    stage.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
+    stage.unroll(inner)
+    _in_registers(copy, (stage, across))
+
+
+def _weighed(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
+    """Weights in shared memory, each thread's as it took them for its row's numbers."""
+    _by_rows(stage, at, row, tile)
+    vector = gcd(lanes_of(stage.op.output(0).dtype), tile.terms // tile.threads[1])
+    rest, inner = stage.split(stage.op.axis[-1], factor=vector)
+    _, across = stage.split(rest, factor=tile.threads[1])
+    stage.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
+    stage.vectorize(inner)
+    stage.storage_align(stage.op.axis[row], 32, PADDING)
+
+
+def _multiplied(
+    s: Schedule, scores: Stage, form: OnlineForm, tile: Tile, at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]],
+) -> None:
+    """Scores from the product, whose sides lie in shared memory along the sum: that of the block's rows once for all terms."""
+    chunk, block = at
+    down, own = _by_rows(scores, chunk, 1 + form.row, tile)
+    apart, across = scores.split(scores.op.axis[-1], factor=tile.threads[1])
+    scores.reorder(*(axis for place, axis in enumerate(scores.op.axis[:-1]) if place != 1 + form.row), apart, down, across, own)
+    scores.bind(apart, thread_axis("vthread"))
+    scores.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
+    scores.storage_align(scores.op.axis[1 + form.row], 32, PADDING)
+    sums = s[form.product]
+    sums.set_scope("local")
+    sums.compute_at(scores, across)
+    axes, depth = list(sums.op.axis), sums.op.reduce_axis[0]
+    i, j = (axes[place] for place in form.of_product)
+    sides = sides_of(sums.op)
+    lanes = gcd(lanes_of(sums.op.output(0).dtype), fixed_extent(depth))
+    some, term = sums.split(depth, factor=lanes)
+    sums.reorder(*(axis for axis in axes if axis is not i and axis is not j), some, term, i, j)
+    for axis in (term, i, j):
+        sums.unroll(axis)
+    for load in sides:
+        _side(s, sums, load, (j if j in axes_of(load) else i, depth), (chunk if j in axes_of(load) else block, (sums, some)), tile)
+
+
+def _side(
+    s: Schedule, sums: Stage, load: ProducerLoad, axes: tuple[IterVar, IterVar],
+    at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]], tile: Tile,
+) -> None:
+    """One side of the product in shared memory, rows along the sum, and what a thread takes of it into registers."""
+    own, depth = (next(place for place, index in enumerate(load.indices) if axis in axes_in(index)) for axis in axes)
+    producer = s[source(load)]
+    alone = is_plain(producer.op) and len(producer.readers) == 1 and not producer.is_output and not producer.is_scheduled()
+    copy = producer if alone else s[s.cache_read(source(load), "shared", [sums.op])]
+    order = [*(place for place in range(len(load.indices)) if place not in (own, depth)), own, depth]
+    if order != sorted(order):
+        copy.transform_layout(lambda *index: [index[place] for place in order])
+    registers = s[s.cache_read(copy.op.output(0), "local", [sums.op])]
+    copy.storage_align(copy.op.axis[-2], 32, PADDING)
+    _filled(copy, at[0], tile)
+    _in_registers(registers, at[1])

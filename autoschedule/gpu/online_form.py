@@ -1,0 +1,216 @@
+"""What `online` schedules: sums weighted by a softmax of a product's rows, with all that belongs to them, as positions and numbers.
+
+A schedule is tried for it, and undone: what is found speaks of operations as they were declared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.expr import FloorMod, IntImm, IterVar, ProducerLoad
+from ...ir.structural import structural_key
+from ...schedule.errors import BadOnline
+from ...schedule.model.inlined import expanded
+from ...te.factors import factors
+from ...te.operation import Operation
+from ...te.rewrite import collect_loads
+from ...te.tensor import Tensor, tensor_of
+from ...te.weighted import weighted_sum
+from ..contractions import converted
+from ..operations import axes_in, axes_of, depends_on, elements, fixed_extent, is_plain
+
+if TYPE_CHECKING:
+    from ...schedule import Schedule, Stage
+
+__all__ = ["OnlineForm", "online_form", "sides_of"]
+
+TRIED = 16
+"""Terms of a chunk of the schedule that is tried: any number tells as much."""
+
+
+@dataclass(frozen=True)
+class _Output:
+    """stage: what is stored. at: which of its axes runs over the rows, and after how many they begin anew. inlined: what lies
+    before it. outer: what merges chunks of chunks, of which there are so many; None where nothing does."""
+
+    stage: Stage
+    at: tuple[int, int]
+    inlined: list[Operation]
+    outer: Stage | None
+    chunks: int
+
+
+@dataclass(frozen=True)
+class OnlineForm:
+    """value: the weighted sum; product: what scores are elements of; output: what the group stores. of_product: the dimensions
+    of the product that are a block's rows, and the terms of the sum. of_output: which of the output's axes runs over the rows, and
+    after how many they begin anew; 0 for never. row: which of the rows of the scores is a block's; kept: what lies between the
+    product and the scores, and between the sum and the output. outer: what merges chunks of chunks. sizes: rows, terms, depth,
+    columns, and how often. share: of the terms that count, on average."""
+
+    value: Operation
+    product: Operation
+    output: Operation
+    outer: Operation | None
+    of_product: tuple[int, int]
+    of_output: tuple[int, int]
+    row: int
+    kept: tuple[Operation, ...]
+    sizes: tuple[int, int, int, int, int]
+    share: float
+
+
+def online_form(s: Schedule, op: Operation) -> OnlineForm | None:
+    """How an operation is such a sum; None where it is not, or its sizes are not known. The schedule stays as it is."""
+    found = weighted_sum(s[op].op)
+    if found is None or s[op].is_scheduled() or found.op.axis[-1] in found.weights.axes:
+        return None
+    try:
+        with s.attempt() as attempt:
+            made = {tensor.op.name.rpartition(".")[2]: tensor for tensor in s.online(s[op].op.output(0), TRIED)}
+            form = _form_of(s, op, made)
+    except BadOnline:  # what is between is wanted elsewhere
+        return None
+    s.undo(attempt)
+    return form
+
+
+def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm | None:
+    """The form, from what `s.online` made, in a schedule that is about to be undone."""
+    scores = s[made["scores"]]
+    between = _inlined_above(scores)
+    product = _product(s, scores)
+    if product is None:
+        return None
+    stage, load = product
+    merged, found = s[made["merged"]].op, _rows_and_terms(stage.op, load, scores.op)
+    if found is None or len(merged.axis) != len(scores.op.axis) - 1:
+        return None
+    row, of_product = found
+    output = _output(s, s[op], merged, (row, len(merged.axis) - 1))
+    if output is None or merged.axis[row] in depends_on(merged.reduce_axis[0]):  # rows that share no chunk
+        return None
+    last, outer = output.stage.op, output.outer
+    length = fixed_extent(scores.op.axis[0]) * TRIED * output.chunks
+    extents = [fixed_extent(axis) for axis in (last.axis[output.at[0]], stage.op.reduce_axis[0], merged.axis[-1])]
+    total = elements(last)
+    if not all(extents) or not length or not total:
+        return None
+    sizes = extents[0], length, extents[1], extents[2], total // extents[0] // extents[2]
+    varies = depends_on((merged if outer is None else outer.op).reduce_axis[0])
+    return OnlineForm(op, stage.origin_op, output.stage.origin_op, None if outer is None else outer.origin_op, of_product,
+                      output.at, row, (*between, *output.inlined), sizes, 0.5 if varies else 1.0)
+
+
+def _rows_and_terms(product: Operation, load: ProducerLoad, scores: Operation) -> tuple[int, tuple[int, int]] | None:
+    """Which of the rows of scores one side of the product alone is read along, the last of them; and the dimensions of the product
+    that are these, and the terms. None where there are none, or the sides are read otherwise."""
+    chunk, *rows, term = scores.axis
+    sides = sides_of(product)
+    terms = [at for at, index in enumerate(load.indices) if term in axes_in(index)]
+    others = {axis for at, index in enumerate(load.indices) if at not in terms for axis in axes_in(index)}
+    if len(sides) != 2 or len(terms) != 1 or len(product.reduce_axis) != 1 or chunk in others:
+        return None
+    sides.sort(key=lambda side: product.axis[terms[0]] in axes_of(side))
+    own, other = map(axes_of, sides)
+    if product.axis[terms[0]] in own or product.axis[terms[0]] not in other:
+        return None
+    place = {index: at for at, index in enumerate(load.indices) if isinstance(index, IterVar)}
+    fit = [at for at, axis in enumerate(rows) if axis in place and product.axis[place[axis]] in own - other]
+    return (fit[-1], (place[rows[fit[-1]]], terms[0])) if fit else None
+
+
+def _inlined_above(scores: Stage) -> list[Operation]:
+    """Inlines what lies between scores and the product that they are of, element by element; returns these."""
+    inlined: list[Operation] = []
+    waiting = [scores]
+    while waiting:
+        for producer in waiting.pop().producers:
+            if is_plain(producer.op) and not producer.is_output and producer.attach_type != "inline" and all(
+                    reader is scores or reader.attach_type == "inline" for reader in producer.readers):
+                producer.compute_inline()
+                inlined.append(producer.origin_op)
+                waiting.append(producer)
+    return inlined
+
+
+def _product(s: Schedule, scores: Stage) -> tuple[Stage, ProducerLoad] | None:
+    """The one product that scores are of, which nothing else reads, and how it is read."""
+    loads = {(load.producer, *map(structural_key, load.indices)): load for load in collect_loads(expanded(scores))
+             if tensor_of(load).op.reduction is not None}
+    if len(loads) != 1:
+        return None
+    load = next(iter(loads.values()))
+    stage = s[tensor_of(load)]
+    readers = all(reader is scores or reader.attach_type == "inline" for reader in stage.readers)
+    return (stage, load) if readers and not stage.is_output and factors(stage.op) is not None else None
+
+
+def _output(s: Schedule, value: Stage, merged: Operation, places: tuple[int, int]) -> _Output | None:
+    """What the sum leaves by: the last of the element by element operations that follow it, each read by the next alone, those that
+    chunks of chunks are merged in among them. places: of rows and columns among the axes of what is merged."""
+    best: _Output | None = None
+    inlined: list[Stage] = []
+    outer: Stage | None = None
+    chunks, stage, size = 1, value, elements(value.op) or 0
+    while True:
+        at = _reads_merged(stage, merged, places)
+        if at is not None and all(reader is stage or reader in inlined for reader in s[merged].readers):
+            best = _Output(stage, at, [each.origin_op for each in inlined], outer, chunks)
+        following = next(iter(stage.readers), None)
+        if stage.is_output or following is None or len(stage.readers) > 1 or following.is_scheduled():
+            return best
+        stage.compute_inline()
+        inlined.append(stage)
+        if following.op.reduction is not None:
+            moved = _merges(following, merged, places)
+            if outer is not None or moved is None or not all(each is following or each in inlined for each in s[merged].readers):
+                return best
+            places, chunks = moved
+            outer, stage, merged, size = following, following, following.op, elements(following.op) or 0
+            following = next(iter(stage.readers), None)
+            if stage.is_output or following is None or len(stage.readers) > 1 or following.is_scheduled():
+                return best
+        if not is_plain(following.op) or not 0 < (elements(following.op) or 0) <= size:
+            return best
+        stage = following
+
+
+def _merges(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[tuple[int, int], int] | None:
+    """Where the rows and columns of what is merged are among the axes of a reduction that merges these further, and of how many;
+    None of any other reduction."""
+    op = stage.op
+    indices = [load.indices for load in collect_loads(expanded(stage)) if tensor_of(load).op is merged]
+    if len(op.reduce_axis) != 1 or op.num_outputs < 2 or not indices:
+        return None
+    chunk, first = op.reduce_axis[0], indices[0]
+    row, column = (first[place] for place in places)
+    along = [at for at, index in enumerate(first) if index is chunk]
+    if row not in op.axis or column is not op.axis[-1] or len(along) != 1:
+        return None
+    if any(not all(one is other for one, other in zip(each, first, strict=True)) for each in indices):
+        return None
+    return (op.axis.index(row), op.axis.index(column)), fixed_extent(merged.axis[along[0]])
+
+
+def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[int, int] | None:
+    """Which axis of a stage runs over the rows of what is merged, and after how many these begin anew (0: never), where its last
+    one runs over the columns; None where it is read otherwise."""
+    indices = {load.indices for load in collect_loads(expanded(stage)) if tensor_of(load).op is merged}
+    axes = stage.op.axis
+    if not axes or len({tuple(map(structural_key, each)) for each in indices}) != 1:
+        return None
+    at = next(iter(indices))
+    row, column = at[places[0]], at[places[1]]
+    begins = 0
+    if isinstance(row, FloorMod) and isinstance(row.b, IntImm):
+        row, begins = row.a, row.b.value
+    if column is not axes[-1] or not isinstance(row, IterVar) or row is column or row not in axes:
+        return None
+    return axes.index(row), begins
+
+
+def sides_of(op: Operation) -> list[ProducerLoad]:
+    """What a product multiplies, each converted or not."""
+    return [side for side in map(converted, factors(op) or ()) if isinstance(side, ProducerLoad)]

@@ -1,0 +1,80 @@
+"""Reductions over tuples of which some values are the same all along a dimension: these are combined once, in registers.
+
+    for c, i, e:                                              for c, i:
+      largest'[i, e] = max(largest[i, e], peak[c, i])           for e:  sum[i, e] = sum[i, e] * f(..) + part[c, i, e] * f(..)
+      sum'[i, e] = sum[i, e] * f(largest[i, e], ..)      →      largest[i, 0] = max(largest[i, 0], peak[c, i])
+                   + part[c, i, e] * f(..)                    for i, e:  largest[i, e] = largest[i, 0]
+
+What a compiler sees of the first are as many variables as there are elements, of which it cannot know that they stay equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.expr import Expr, IterVar, Reduce
+from ...ir.ops import is_const
+from ...ir.visit import post_order
+from .nest import Nest
+from .stage_bounds import Loop
+
+__all__ = ["Alike", "alike_values"]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """values: places of those that do not change along `axes`. within: the loops that lie in all loops over terms; across: those of
+    them that run over the axes."""
+
+    values: frozenset[int]
+    axes: frozenset[IterVar]
+    within: tuple[Loop, ...]
+
+    @property
+    def across(self) -> tuple[Loop, ...]:
+        return tuple(loop for loop in self.within if loop.axis in self.axes)
+
+    @property
+    def beside(self) -> tuple[Loop, ...]:
+        return tuple(loop for loop in self.within if loop.axis not in self.axes)
+
+
+def alike_values(nest: Nest, reduction: Reduce, inner: Sequence[Loop]) -> Alike | None:
+    """Which values of a reduction in registers are the same along axes of which the innermost loops are; None where none is. inner:
+    its loops from the first over terms on."""
+    stage, marks = nest.computation.stage, nest.stage_bounds.marks
+    if len(reduction.sources) < 2 or stage.scope != "local" or stage.store_predicate is not None:
+        return None
+    last = max((at for at, loop in enumerate(inner) if marks.get(loop.axis, 0) & 2), default=-1)
+    within = tuple(inner[last + 1:])
+    placed = {member.own_placement.loop for member in stage.schedule.placed_at(stage)}
+    if any(loop.thread or loop.axis in placed for loop in within):
+        return None
+    found: dict[frozenset[int], set[IterVar]] = {}
+    for loop in within:
+        axis = loop.axis
+        if loop.var is not None and axis in nest.computation.op.axis and not _reads(reduction.condition, axis):
+            found.setdefault(_unchanged(reduction, axis), set()).add(axis)
+    values = max(found, key=len, default=frozenset[int]())
+    if not values or len(values) == len(reduction.sources):
+        return None
+    return Alike(values, frozenset(found[values]), within)
+
+
+def _unchanged(reduction: Reduce, axis: IterVar) -> frozenset[int]:
+    """The values of a reduction whose terms do not read an axis, and that are combined of one another alone."""
+    combiner = reduction.combiner
+    begins = reduction.init or combiner.identity
+    same = {at for at, source in enumerate(reduction.sources) if not _reads(source, axis) and not _reads(begins[at], axis)
+            and not _reads(combiner.result[at], axis)}
+    while True:
+        others = {var for at in range(len(begins)) if at not in same for var in (combiner.lhs[at], combiner.rhs[at])}
+        kept = {at for at in same if others.isdisjoint(post_order(combiner.result[at]))}
+        if kept == same:
+            return frozenset(same)
+        same = kept
+
+
+def _reads(value: Expr, axis: IterVar) -> bool:
+    return not is_const(value) and any(node is axis for node in post_order(value))

@@ -1,0 +1,73 @@
+"""Products whose rows a softmax weighs another product with: one kernel, no scores, whoever declared them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import drawn
+import numpy as np
+import pytest
+from gpu_choices import differs
+from tilewright import te, topi
+from tilewright.autoschedule.plan import Candidate
+
+SM80 = "cuda -arch=sm_80"
+
+
+def attention(
+    queries: int, keys: int, depth: int, heads: int = 2, shared: int = 1, width: int = 0, kind: str = "float32", **options: Any,
+) -> Any:
+    Q = te.placeholder((heads, queries, depth), kind, name="Q")
+    K = te.placeholder((heads // shared, keys, depth), kind, name="K")
+    V = te.placeholder((heads // shared, keys, width or depth), kind, name="V")
+    return topi.nn.attention(Q, K, V, **options)
+
+
+def by_hand(rows: int, terms: int, depth: int, width: int, causal: bool = False, divided: bool = True, narrow: str = "") -> Any:
+    """As a user writes it, with softmax of topi's or exponentials of his own, in any order of what is divided."""
+    A, B = te.placeholder((rows, depth), name="A"), te.placeholder((terms, depth), name="B")
+    C = te.placeholder((terms, width), name="C")
+    d, j, k, m = (te.reduce_axis((0, extent), name) for extent, name in ((depth, "d"), (terms, "j"), (terms, "k"), (terms, "m")))
+    S = te.compute((rows, terms), lambda i, n: te.sum(A[i, d] * B[n, d], axis=d), name="S")
+    none = te.const(-np.inf, "float32")
+    X = te.compute(S.shape, lambda i, n: te.select(n <= i, S[i, n] * 0.5, none) if causal else S[i, n] * 0.5, name="X")
+    if divided:
+        P = topi.nn.softmax(X)
+        if narrow:
+            P = topi.cast(P, narrow)
+        return te.compute((rows, width), lambda i, e: te.sum(P[i, j].astype("float32") * C[j, e], axis=j), name="Y")
+    peak = te.compute((rows,), lambda i: te.max(X[i, k], axis=k), name="peak")
+    power = te.compute(X.shape, lambda i, n: te.exp(X[i, n] - peak[i]), name="power")
+    total = te.compute((rows,), lambda i: te.sum(power[i, m], axis=m), name="total")
+    Y = te.compute((rows, width), lambda i, e: te.sum(power[i, j] * C[j, e], axis=j), name="Y")
+    return te.compute((rows, width), lambda i, e: Y[i, e] / total[i] + 1.0, name="Z")
+
+
+CASES = {
+    "whole tiles": lambda: attention(64, 64, 16),
+    "rests": lambda: attention(35, 50, 12, width=20),
+    "primes": lambda: attention(17, 23, 5, heads=1, width=7),
+    "one of each": lambda: attention(1, 1, 1, heads=1),
+    "causal": lambda: attention(70, 70, 8, causal=True),
+    "causal, fewer keys": lambda: attention(100, 33, 8, causal=True),
+    "shared heads": lambda: attention(70, 40, 8, heads=4, shared=2),
+    "shared heads, causal": lambda: attention(66, 66, 8, heads=4, shared=4, causal=True),
+    "float16": lambda: attention(32, 48, 16, kind="float16"),
+    "a mask": lambda: attention(40, 24, 8, mask=te.placeholder((40, 24), name="mask")),
+    "softmax between": lambda: by_hand(33, 40, 9, 12),
+    "own triangle": lambda: by_hand(40, 40, 8, 8, causal=True),
+    "divided behind": lambda: by_hand(20, 37, 8, 12, divided=False),
+    "rounded weights": lambda: by_hand(32, 48, 8, 16, narrow="float16"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_kernel_computes_what_the_program_says(name: str) -> None:
+    output = CASES[name]()
+
+    def choose(ways: Sequence[Candidate]) -> int:
+        return drawn.rng(f"online {name}", 0).integers(len(ways) - 1) if "not stored" in ways[0].description else 0
+
+    tolerance = 2e-3 if "float16" in name or "rounded" in name else 2e-5
+    assert not differs(output, drawn.rng(f"online {name}", 1), choose, bits=False, tolerance=tolerance)
