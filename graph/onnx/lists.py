@@ -42,6 +42,16 @@ def _place(c: Context, at: int, count: int) -> int:
     return place % count
 
 
+@converts("OptionalGetElement")
+def _element(c: Context) -> str:
+    return c[0]         # optionals are no inputs, and none are made
+
+
+@converts("OptionalHasElement")
+def _has_element(c: Context) -> str:
+    return c.constant(np.asarray(c.has(0)))
+
+
 @converts("SequenceEmpty")
 def _empty(c: Context) -> str:
     c.attribute("dtype")

@@ -22,9 +22,11 @@ from .context import CONTROL_NAMES, ROWS, operator_of
 from .outline import outlined
 from .package import dtype_named, onnx_package
 
-__all__ = ["all_nodes", "array_of", "attributes_of", "input_type", "is_known", "parsed"]
+__all__ = ["all_nodes", "array_of", "attributes_of", "input_type", "is_known", "narrow_constants", "parsed", "whole_bytes"]
 
 _MOST_DEPTH = 4
+_NARROW = ("int2", "uint2", "int4", "uint4")
+"""Integers of less than a byte, which are read as bytes where that is the same."""
 
 
 def parsed(model: Any) -> tuple[Any, Path | None]:
@@ -176,6 +178,24 @@ def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:
     except (ValueError, TypeError, KeyError, RuntimeError, MemoryError, OverflowError) as problem:
         raise NotAModel(f"the tensor {tensor.name!r} cannot be read"[:200], reason=str(problem)[:300], called=user_source(),
                         fix="as many elements as its shape has") from problem
+
+
+def whole_bytes(array: NDArray[Any]) -> NDArray[Any]:
+    """Integers of less than a byte as bytes."""
+    name = array.dtype.name
+    return np.asarray(array.astype(name.rstrip("24") + "8") if name in _NARROW else array)
+
+
+def narrow_constants(graph: Any) -> dict[str, str]:
+    """The initializers of a graph that have less than a byte, and what may be done with them as if they were bytes: by their names
+    an operator that reads one and would not do the same, "" where there is none."""
+    kinds = {number for name, number in onnx_package().TensorProto.DataType.items() if name.lower() in _NARROW}
+    narrow = {tensor.name: "" for tensor in graph.initializer if tensor.data_type in kinds}
+    for node in all_nodes(graph) if narrow else ():
+        for at, name in enumerate(node.input):
+            if name in narrow and not (node.op_type == "DequantizeLinear" or node.op_type == "Cast" and at == 0):
+                narrow[name] = operator_of(node)
+    return narrow
 
 
 def _beside(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> NDArray[Any]:

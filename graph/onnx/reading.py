@@ -20,7 +20,7 @@ from ..errors import NotAModel
 from ..inner import InnerScope
 from ..node import Param
 from .context import ROWS, Context, operator_of
-from .reader import array_of, attributes_of, is_known
+from .reader import array_of, attributes_of, is_known, narrow_constants, whole_bytes
 
 __all__ = ["CONTROL", "Needs", "Reading", "controls"]
 
@@ -87,11 +87,16 @@ class Reading:
 
     def parameters(self, graph: Any) -> None:
         held = self.needs.weights
+        for name, operator in narrow_constants(graph).items():
+            if operator:
+                raise NotAModel(f"{operator} reads {name!r}, whose elements have less than a byte"[:300], called=user_source(),
+                                reason="they are bytes here, which is the same for DequantizeLinear and Cast alone",
+                                fix="store them as int8 or uint8")
         for at, tensor in enumerate(graph.initializer):
             if self.outer is not None:
-                self.scope.values[tensor.name] = self.scope.constant(array_of(tensor, self.needs.folder))
+                self.scope.values[tensor.name] = self.scope.constant(whole_bytes(array_of(tensor, self.needs.folder)))
                 continue
-            held[at] = held[at] if at in held else Param.of(array_of(tensor, self.needs.folder))
+            held[at] = held[at] if at in held else Param.of(whole_bytes(array_of(tensor, self.needs.folder)))
             self.scope.values[tensor.name] = self.scope.graph.param(tensor.name, held[at])
         if graph.sparse_initializer:
             raise NotAModel("the model has sparse weights", called=user_source(), fix="write them as they are, with their zeros")

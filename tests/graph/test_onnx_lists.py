@@ -87,3 +87,9 @@ def test_what_a_loop_appends_are_rows(limit: int, use: str, wanted: Any) -> None
 def test_other_sequences_are_refused(body: str, why: str) -> None:
     with pytest.raises(tw.TilewrightError, match=why):
         tw.graph.from_onnx(net(body, outputs="y"))
+
+
+def test_optionals_that_are_there_or_not() -> None:
+    proto = net("a = OptionalGetElement(x)  b = OptionalHasElement(x)  d = OptionalHasElement()  f = And(b, d)"
+                "  g = Cast <to = 1> (f)  y = Add(a, g)")
+    np.testing.assert_array_equal(tw.graph.from_onnx(proto).run(X)[0], X)

@@ -195,3 +195,28 @@ def test_a_net_of_open_sizes_whose_extents_meet_again() -> None:
         np.testing.assert_allclose(m(x), powers / powers.sum((1, 2, 3), keepdims=True), rtol=1e-4, atol=1e-6)
     with pytest.raises(tw.TilewrightError, match=r"TW0906|TW0518"):
         m(drawn(1, 1, 5, 6))
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "INT2", "UINT2"])
+def test_weights_of_less_than_a_byte(kind: str) -> None:
+    low, high = {"INT4": (-8, 7), "UINT4": (0, 15), "INT2": (-2, 1), "UINT2": (0, 3)}[kind]
+    numbers, zeros = random.integers(low, high + 1, (6, 5)), random.integers(low, high + 1, (2, 5))
+    weights = [helper.make_tensor("w", getattr(TensorProto, kind), (6, 5), numbers.reshape(-1).tolist()),
+               helper.make_tensor("z", getattr(TensorProto, kind), (2, 5), zeros.reshape(-1).tolist()),
+               onnx.numpy_helper.from_array(drawn(2, 5), "s")]
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=0, block_size=3),
+             helper.make_node("MatMul", ["x", "d"], ["y"]),
+             helper.make_node("Cast", ["w"], ["c"], to=TensorProto.FLOAT)]
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (3, 6))],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "c")], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
+    x = drawn(3, 6)
+    y, c = tw.build(tw.graph.from_onnx(made))(x)
+    scales = np.repeat(onnx.numpy_helper.to_array(weights[2]), 3, 0)
+    np.testing.assert_allclose(y, x @ ((numbers - np.repeat(zeros, 3, 0)) * scales), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(c, numbers)
+    made.graph.node.append(helper.make_node("QuantizeLinear", ["y", "one", "z0"], ["q"]))
+    made.graph.initializer.extend([onnx.numpy_helper.from_array(np.float32(1), "one"),
+                                   helper.make_tensor("z0", getattr(TensorProto, kind), (), [0])])
+    with pytest.raises(tw.TilewrightError, match="QuantizeLinear reads 'z0', whose elements have less than a byte"):
+        tw.graph.from_onnx(made)
