@@ -107,6 +107,11 @@ def _concat(r: Rewriter, node: Node) -> str | None:
     return r.node("concat", *parts, outputs=node.outputs, axis=axis) if len(parts) > len(node.inputs) else None
 
 
+def _stack(r: Rewriter, node: Node) -> str | None:
+    """Of one value, which has one more dimension then."""
+    return r.node("reshape", node.inputs[0], outputs=node.outputs, shape=node.types[0].shape) if len(node.inputs) == 1 else None
+
+
 def _axis(node: Node, r: Rewriter) -> int:
     return cast("int", node.attributes["axis"]) % len(r.type(node.inputs[0]).shape)
 
@@ -142,7 +147,7 @@ def _take(r: Rewriter, node: Node) -> str | None:
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | Sequence[str] | None]] = {
     "reshape": _reshape, "transpose": _transpose, "slice": _slice, "pad": _pad, "pad_with": _pad, "broadcast_to": _same_type,
-    "tile": _same_type, "concat": _concat, "split": _split, "take": _take,
+    "tile": _same_type, "concat": _concat, "stack": _stack, "split": _split, "take": _take,
 }
 
 

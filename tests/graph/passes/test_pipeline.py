@@ -108,3 +108,10 @@ def test_a_page_shows_what_each_pass_changed(tmp_path: Path) -> None:
     assert "<h2>1. common</h2>" in text and ". groups</h2>" in text and "kernels, in the order" not in text
     assert '<span class="gone">-  b: float32[2, 3] = power(x, two)</span>' in text
     assert tw.graph.parse(TEXT).show(tmp_path / "named.html", "common").read_text().count("<h2>") == 2
+
+
+def test_a_stack_of_one_value_moves_nothing() -> None:
+    b = tw.graph.Builder()
+    b.output("y", b.node("reshape", b.node("relu", b.node("stack", b.input("x", ("n", 3)), axis=1)), shape=("n", 3)))
+    after = b.graph().transform("moves", "sinks")
+    assert [node.operator for node in after.nodes] == ["relu"]
