@@ -54,7 +54,8 @@ class Group:
     keys of the schedule whatever primitives make of them. between: what is inlined from the anchor to the output.
     chooser: who takes one of several candidates; decisions: what was taken, for `s.plan`.
     tiles: how a chain of stencils, whose parts are stored for each tile, may be cut, the cheapest first. known: what was found out
-    about groups of the same schedule, by what they are about, so that equal ones are looked at once.
+    about groups of the same schedule, by what they are about, so that equal ones are looked at once. held: axes of the anchor of
+    which there is one value at a time where it is computed: the steps of a scan.
     """
 
     s: Schedule
@@ -69,6 +70,7 @@ class Group:
     decisions: list[Decision] = field(default_factory=list[Decision])
     tiles: tuple[Tile, ...] = ()
     known: dict[Hashable, Sequence[Estimate]] = field(default_factory=dict[Hashable, "Sequence[Estimate]"])
+    held: frozenset[IterVar] = frozenset()
 
     def times(self, key: Hashable, found: Callable[[], Sequence[Estimate]]) -> Sequence[Estimate]:
         """Estimates, made once for all that is as `key` says."""
@@ -201,9 +203,9 @@ class _Cutter:
     def _scans(self) -> Iterator[Piece]:
         """Scans, with what is computed step by step, and what alone reads their states, in whatever order of dimensions."""
         for op in reversed(self.order):
-            if not op.is_stepwise or op.num_outputs > 1 or op in self.stepwise:
+            if not op.is_stepwise or op in self.stepwise:
                 continue
-            readers = self.readers[op] if op not in self.outputs else []
+            readers = self.readers[op] if op not in self.outputs and op.num_outputs == 1 else []
             output = readers[0] if len(readers) == 1 and permutes(readers[0], op) and readers[0] not in self.claimed else op
             self.claimed.add(output)
             yield Piece(SCAN, op, output, parts=tuple(op.steps(self.order)))

@@ -55,7 +55,7 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
         order = [stage.op for stage in s.stages]
         inner = {op for each in order for op in each.steps(order)}
         for op in order:
-            if op.is_stepwise and (op.num_outputs > 1 or op in inner):  # the others are pieces
+            if op.is_stepwise and op in inner:  # the others are pieces
                 share_scan(s, op, op.steps(order))
         if not exact:
             decisions += online_sums(s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known))

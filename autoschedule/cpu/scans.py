@@ -9,12 +9,14 @@
         for t:  for j in lanes:  y[i, t, j] = state[t, j]    for t:  y[lanes, t] = state[t, lanes]             # turned back
 
 The states of a block stay in the cache for what reads them, where that is one operation, which has them in another order. Steps
-are taken in their order, so that no bit depends on the schedule. A scan whose steps hold reductions is left as it is.
+are taken in their order, so that no bit depends on the schedule. Where steps hold reductions, as those of recurrent networks do,
+each is computed in tiles that stay in registers, from weights that are copied once, before the first step, where that is quicker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
@@ -24,6 +26,7 @@ from ..loops import fused
 from ..operations import contiguous, is_expensive, is_plain, loads_of
 from .injective import worth_threads
 from .lanes import power_below
+from .sums import sums_of_a_step
 from .transposes import MAX_TILE, read_across, turned_rows
 
 if TYPE_CHECKING:
@@ -41,7 +44,10 @@ def scan(group: Group) -> None:
     """The rule. The group's parts are what is computed step by step, its output what alone reads the states, or the scan."""
     op, s = group.anchor, group.s
     dims = op.dimensions[0]
-    if not all(map(is_plain, group.parts)) or any(constant_extent(axis) == 0 for axis in dims) or len(dims) < 2:
+    if any(constant_extent(axis) == 0 for axis in dims) or len(dims) < 2:
+        return
+    if op.num_outputs > 1 or not all(map(is_plain, group.parts)):
+        _by_steps(group)
         return
     ends = {tensor.op for tensor in op.input_tensors}
     for part in group.parts:
@@ -57,6 +63,16 @@ def scan(group: Group) -> None:
         _along_rows(group, order)
     else:
         _along_columns(group, order)
+
+
+def _by_steps(group: Group) -> None:
+    """Where steps hold reductions, or there are several states: in each step one operation after the other, reductions in tiles of
+    registers, the others in lanes."""
+    for part in group.parts:
+        if is_plain(part):
+            _in_lanes(group, group.s[part], len(part.axis) - 1)
+        elif part.reduction is not None and part.axis:
+            sums_of_a_step(replace(group, anchor=part, output=part, parts=(), held=frozenset(part.axis[:1])))
 
 
 def _along_columns(group: Group, order: Sequence[int]) -> None:

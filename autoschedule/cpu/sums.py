@@ -44,7 +44,7 @@ from .transposes import expanded, loads_in
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["sums", "time_of_sums"]
+__all__ = ["sums", "sums_of_a_step", "time_of_sums"]
 
 MOST_BODIES = 32
 """Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
@@ -75,6 +75,17 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
         assert terms is not None
         found = _plans(group, terms)
     group.choose("sums", _ways(group, terms, found))
+    return True
+
+
+def sums_of_a_step(group: Group) -> bool:
+    """Schedules a group whose anchor is a reduction of which `group.held` leaves one step at a time. Does nothing and returns False
+    where there is nothing to put into vectors."""
+    terms = _terms(group, group.anchor)
+    found = _plans(group, terms) if terms is not None else []
+    if terms is None or not found:
+        return False
+    group.choose("sums of a step", _ways(group, terms, found))
     return True
 
 
@@ -166,7 +177,7 @@ def _written_out(terms: Terms, plan: SumPlan) -> list[IterVar]:
 def _shared(group: Group, plan: SumPlan) -> int:
     """How many loops threads share (see _in_parallel)."""
     anchor, sizes = group.anchor, dict(plan.rows)
-    if not worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
+    if group.held or not worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
         return 0
     count, tasks = 0, 1
     for axis in anchor.axis:
@@ -182,13 +193,18 @@ def _plans(group: Group, terms: Terms, number: int | None = None) -> list[SumPla
         return []
     if group.parts:
         return plans(terms, group.machine, terms.axis[-1:], (1,), number=number)
+    if group.held:
+        free = replace(terms, axis=tuple(axis for axis in terms.axis if axis not in group.held))
+        found = plans(free, group.machine, movable=_movable(group), number=number)
+        return [plan for plan in found if plan.lane[0].kind == "data"]
     return plans(terms, group.machine, movable=_movable(group), number=number)
 
 
 def _movable(group: Group) -> set[Tensor]:
-    """The tensors that the anchor may read a copy of: nothing that is inlined into it reads them too."""
+    """The tensors that the anchor may read a copy of: nothing that is inlined into it reads them too, and each step reads the same."""
     s, anchor = group.s, group.anchor
     elsewhere = {tensor for op in inlined_into(s, anchor) for tensor in op.input_tensors}
+    elsewhere |= {load.producer for load in loads_of(s[anchor].op) if not group.held.isdisjoint(axes_of(load))}
     return {tensor for tensor in s[anchor].op.input_tensors if tensor not in elsewhere and s[tensor].attach_type != "inline"}
 
 
@@ -298,7 +314,7 @@ def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> 
         if at not in free and axis not in plan.lane:
             tasks *= ceil((constant_extent(axis) or 1) / (block if at in turned else sizes.get(at, 1)))
     held = sum(_read(load, tile | {op.axis[at]: block for at in turned}) for load in copied) * op.output(0).dtype.bytes
-    panels = bool(copied) and tasks >= TASKS * group.machine.cores and held <= group.machine.l2 // 2
+    panels = bool(copied) and not group.held and tasks >= TASKS * group.machine.cores and held <= group.machine.l2 // 2
     return _Nest((*turned, *free), tuple(turned), block, panels)
 
 
@@ -359,17 +375,19 @@ def _split(stage: Stage, axis: IterVar, size: int) -> tuple[list[IterVar], list[
 
 
 def _in_parallel(group: Group, stage: Stage, loops: list[IterVar]) -> list[IterVar]:
-    """Shares the first loops among the threads, as many of them as make enough tasks; returns the loops as they are then."""
-    anchor = group.anchor
-    if not loops or not worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
+    """Shares the first loops among the threads, as many of them as make enough tasks; returns the loops as they are then. Those over
+    steps, which stand before all others, run one iteration."""
+    anchor, first = group.anchor, len(group.held)
+    computed = [axis for axis in (*anchor.axis, *anchor.reduce_axis) if axis not in group.held]
+    if not loops[first:] or not worth_threads(computed, 2):
         return loops
-    count, tasks = 0, 1
+    count, tasks = first, 1
     while count < len(loops) and tasks < TASKS * group.machine.cores:
         tasks *= constant_extent(loops[count]) or TASKS * group.machine.cores
         count += 1
-    task = fused(stage, loops[:count])
+    task = fused(stage, loops[first:count])
     stage.parallel(task)
-    return [task, *loops[count:]]
+    return [*loops[:first], task, *loops[count:]]
 
 
 def _sum_up(stage: Stage, sizes: Mapping[int, int], lanes: int, whole: Container[int]) -> None:

@@ -57,7 +57,7 @@ def scan(group: Group) -> None:
     """The rule. The group's parts are what is computed step by step, its output what alone reads the states, or the scan."""
     s, gpu = group.s, gpu_of(group.target)
     steps = dict.fromkeys(tensor.op for tensor in group.anchor.input_tensors)
-    for op in (part for part in group.parts if part not in steps and is_plain(part)):
+    for op in (part for part in group.parts if part not in steps and is_plain(part) and group.anchor.num_outputs == 1):
         s[op].compute_inline()
     found = _rows(group, list(steps))
     ways = [] if found is None else [each for each in ROWS if found.bytes_of_one * each <= gpu.block_shared]

@@ -8,7 +8,7 @@ from ...errors import LoweringError, user_source
 from ...ir.accesses import reads_memory
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import const, is_const
-from ...ir.visit import post_order, substitute
+from ...ir.visit import free_vars, post_order, substitute
 from ...te.reads import unguarded_loads
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
@@ -43,10 +43,13 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
     op = scan.op
     assert isinstance(op, ScanOp)
     innermost = len(scan.stage.leaf_iter_vars)
+    threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     body = _body(dataflow, op)
+    if not threads:
+        for computation in _alike(dataflow, op, body):
+            del body[computation]
     scan.linked = _separable(list(body), scan, op)
     scan.whole = not scan.linked
-    threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     updates = {tensor.op for tensor in op.update}
     inits = {tensor.op for tensor in op.init}
     for computation, stepwise in body.items():
@@ -120,6 +123,24 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
         if not body[computation] and any(reader not in body for reader in readers):
             del body[computation]
     return body
+
+
+def _alike(dataflow: Dataflow, op: ScanOp, body: dict[Computation, bool]) -> list[Computation]:
+    """Of what stands at root, the stages that are the same in every step, such as copies of weights: no reader's index depends on
+    time. They are computed once, before the scan."""
+    over_time: set[Expr] = {op.scan_axis, *(tensor.op.axis[0] for tensor in op.update)}
+    alike: list[Computation] = []
+    for computation, stepwise in reversed(body.items()):
+        changes = stepwise or computation.is_output or computation.stage.attach_type != "root"
+        for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
+            reads = [indices for reader in dataflow.consumers.get(computation.op, ()) for indices in reader.reads.get(tensor, ())]
+            for axis, *indices in zip(dims, *reads, strict=True):
+                if any(not over_time.isdisjoint(free_vars(index)) for index in indices):
+                    over_time.add(axis)
+                    changes = True
+        if not changes:
+            alike.append(computation)
+    return alike
 
 
 def _hold_time(dataflow: Dataflow, body: list[Computation], scan: Computation, op: ScanOp) -> None:

@@ -210,6 +210,24 @@ def test_what_does_not_depend_on_states_is_computed_before() -> None:
         assert (text.rindex("Y[t, i] =" if not inside else "Y[0, i] =") > text.index("for S.idx")) == inside
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_the_same_in_every_step_is_computed_once(own: bool) -> None:
+    """A stage of which every step reads the same stands before the loop, though it reads an input; one whose readers ask for the
+    part of their step stays in it."""
+    X, W = te.placeholder((6, 4), name="X"), te.placeholder((6, 4), name="W")
+    scaled = te.compute((6, 4), lambda t, i: W[t, i] * 3, name="scaled")
+    state = te.placeholder((6, 4), name="state")
+    init = te.compute((1, 4), lambda _, i: X[0, i], name="init")
+    update = te.compute((6, 4), lambda t, i: state[t - 1, i] + X[t, i] * scaled[t // 2 if own else 5, i], name="update")
+    S = te.scan(init, update, state, inputs=[X, W], name="S")
+    s = te.create_schedule(S.op)
+    x, w = np.random.default_rng(4).random((2, 6, 4), np.float32)
+    terms = x * 3 * (w[np.arange(6) // 2] if own else w[5])
+    agree(s, [X, W, S], [x, w], [np.cumsum(np.concatenate([x[:1], terms[1:]]), 0)])
+    text = str(s)
+    assert (text.index("scaled[") > text.index("for S.idx")) == own
+
+
 def test_a_reduction_in_a_step_and_rfactor() -> None:
     """h[t] = tanh(W h[t - 1] + x[t])."""
     m, n = 5, 6

@@ -84,7 +84,44 @@ def test_a_step_that_mixes_its_row_is_computed_whole() -> None:
     agrees(x, output, np.random.default_rng(3).standard_normal((40, 33)).astype("float32"))
 
 
-def test_reductions_in_a_step_are_left_as_they_are() -> None:
+def lstm(steps: int, rows: int, width: int) -> tuple[list[te.Tensor], list[te.Tensor]]:
+    """A layer of which all gates are one sum: (what it reads, its two states)."""
+    x, w = te.placeholder((steps, 4, rows, width), name="x"), te.placeholder((4, width, width), name="w")
+    h, c = (te.placeholder((steps, rows, width), name=name) for name in "hc")
+    zeros = [te.compute((1, rows, width), lambda t, i, j: 0.0, name) for name in ("h0", "c0")]
+    k = te.reduce_axis((0, width), "k")
+    sums = te.compute((steps, 4, rows, width), lambda t, g, i, j: te.sum(h[t - 1, i, k] * w[g, j, k], axis=k), "sums")
+    gates = te.compute((steps, 4, rows, width), lambda t, g, i, j: sums[t, g, i, j] + x[t, g, i, j], "gates")
+    cell = te.compute((steps, rows, width), lambda t, i, j: te.sigmoid(gates[t, 1, i, j]) * c[t - 1, i, j] + te.sigmoid(
+        gates[t, 0, i, j]) * te.tanh(gates[t, 2, i, j]), "cell")
+    hidden = te.compute((steps, rows, width), lambda t, i, j: te.sigmoid(gates[t, 3, i, j]) * te.tanh(cell[t, i, j]), "hidden")
+    return [x, w], list(te.scan(zeros, [hidden, cell], [h, c], inputs=[x, w], name="states"))
+
+
+@pytest.mark.parametrize(("steps", "rows", "width"), drawn.part([(2, 1, 1), (5, 7, 33), (3, 16, 64), (9, 1, 17), (4, 5, 50)], 2))
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_recurrent_layer_is_bit_for_bit_as_declared(steps: int, rows: int, width: int, exact: bool) -> None:
+    inputs, outputs = lstm(steps, rows, width)
+    random = np.random.default_rng(5)
+    values = [(random.standard_normal([int(str(extent)) for extent in tensor.shape]) / 2).astype("float32") for tensor in inputs]
+    results: list[bytes] = []
+    for s in (te.create_schedule(outputs[0].op), tw.autoschedule.schedule(outputs[0], exact=exact)):
+        got = [np.full((steps, rows, width), 77, "float32") for _ in outputs]
+        assert s.is_exact
+        tw.build(s, [*inputs, *outputs])(*values, *got)
+        results.append(b"".join(each.tobytes() for each in got))
+    assert results[0] == results[1]
+
+
+def test_weights_of_a_recurrent_layer_are_copied_once() -> None:
+    _, outputs = lstm(9, 16, 200)
+    s = tw.autoschedule.schedule(outputs[0], "llvm -mcpu=haswell")
+    assert s.plan[0].rule == "sums of a step" and "w copied" in s.plan[0].description
+    text = str(s)
+    assert text.index("w.global[") < text.index("for states.idx") < text.index("mul_add(")
+
+
+def test_a_reduction_in_a_step() -> None:
     x = te.placeholder((9, 17), name="x")
     state = te.placeholder((9, 17), name="state")
     k = te.reduce_axis((0, 17), "k")
