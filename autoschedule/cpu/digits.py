@@ -9,11 +9,11 @@ Then it is told by axes again what is read once for many results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Node
+from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad
 from ...ir.visit import children
 from ...te.operation import Operation
 from ..operations import fixed_extent, loads_of
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["digits_of", "in_digits"]
 
 
-def digits_of(op: Operation) -> dict[int, int]:
+def digits_of(op: Operation, loads: Iterable[ProducerLoad] | None = None) -> dict[int, int]:
     """The data axes, by their places, that some load reads in quotients or remainders by one divisor alone, with that divisor where
-    it divides the extent."""
+    it divides the extent. loads: those of the operation with what is inlined into it, where that is something."""
     divisors: dict[IterVar, set[int]] = {}
-    for load in loads_of(op):
+    for load in loads_of(op) if loads is None else loads:
         stack: list[Node] = list(load.indices)
         while stack:
             node = stack.pop()

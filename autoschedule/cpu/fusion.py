@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 from ...codegen.machine import Machine
-from ...ir.expr import Expr, IntImm, IterVar
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ..operations import is_expensive, loads_of, weight
 from .operands import is_product
-from .sum_plan import ASSUMED, best_plan, gathers, terms_of
+from .sum_plan import ASSUMED, Terms, best_plan, gathers, terms_of
 
 __all__ = ["axes_shared", "cheap", "computed_again"]
 
@@ -22,9 +23,10 @@ STORED, CACHED = 6, 4
 
 def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> frozenset[IterVar] | None:
     """The data axes of `reader` at which it reads `producer`, where that is a part: each of its elements is needed for one vector
-    of results alone. None where it is no part. Both are reductions."""
+    of results alone, and computed there it takes no longer than apart. None where it is no part. Both are reductions."""
     loads = [load for load in loads_of(reader) if load.producer is producer.output(0)]
-    if not reader.axis or is_product(reader) or is_product(producer) or terms_of(producer.values[0], producer.axis) is None:
+    terms = terms_of(producer.values[0], producer.axis)
+    if not reader.axis or is_product(reader) or is_product(producer) or terms is None:
         return None
     lane, own, bits = reader.axis[-1], producer.axis[-1:], producer.output(0).dtype.bits
     lanes, shared = machine.lanes(bits), None
@@ -39,7 +41,21 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
         rest = [constant_extent(axis) for axis, index in zip(producer.axis, load.indices, strict=True) if index not in data]
         if None in rest or prod(extent or 0 for extent in rest) * lanes * bits // 8 > machine.l1 // 4:
             return None
-    return None if any(gathers(load, own, lanes) for load in loads_of(producer)) else shared
+    if any(gathers(load, own, lanes) for load in loads_of(producer)) or loads and _better_apart(producer, terms, loads[0], machine):
+        return None
+    return shared
+
+
+def _better_apart(producer: Operation, terms: Terms, load: ProducerLoad, machine: Machine) -> bool:
+    """Whether a reduction that is computed for one vector of what reads it, by this load, takes longer than stored and loaded:
+    tiles of several rows load once what all of them read."""
+    free = tuple(axis for axis, index in zip(terms.axis, load.indices, strict=True)
+                 if axis is terms.axis[-1] or isinstance(index, IterVar) and index.kind == "reduce")
+    there = best_plan(replace(terms, axis=free), machine, terms.axis[-1:], (1,))
+    apart = best_plan(terms, machine)
+    if there is None or apart is None:
+        return False
+    return (there.cost - apart.cost) * terms.depth * terms.results > _traffic(producer, machine)
 
 
 def computed_again(readers: Iterable[tuple[Expr, Sequence[IterVar]]], producer: Operation, machine: Machine) -> bool:

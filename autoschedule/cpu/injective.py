@@ -23,6 +23,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import axes_in, inlined_into, weight
 from ..plan import Candidate
+from .digits import digits_of
 from .lanes import length
 from .streams import streams, sweep_past_caches
 from .transposes import crossing_of, expanded, loads_in, transpose_tiles
@@ -68,8 +69,12 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
     value = expanded(s, op)
     flat = op.num_outputs == 1 and _is_flat(op, value)
     ways = [_Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))]
+    loads = loads_in(value)
+    run = digits_of(op, loads).get(len(axes) - 1, 0) if op.num_outputs == 1 else 0
+    if run * 2 >= group.machine.lanes(op.output(0).dtype.bits):
+        ways = [*(_Loops(flat, usual, shared, run) for shared in (threads, not threads)), *ways]
     loops = [Candidate(str(way), partial(_in_vectors, group, stage, way)) for way in ways]
-    crossing = crossing_of(group, op, loads_in(value)) if op.num_outputs == 1 else None
+    crossing = crossing_of(group, op, loads) if op.num_outputs == 1 else None
     if crossing is not None:
         return [Candidate("squares that are transposed", partial(transpose_tiles, group, op, crossing, threads)), *loops]
     return [Candidate("past the caches", partial(sweep_past_caches, stage)), *loops] if flat and streams(op) else loops
@@ -77,20 +82,25 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
 
 @dataclass(frozen=True)
 class _Loops:
-    """flat: all axes are one; vectors: in a step of the inner loop; threads: whether they share the rows."""
+    """flat: all axes are one; vectors: in a step of the inner loop; threads: whether they share the rows. run: neighbours between
+    which what is read in quotients is one element, and in remainders lies side by side; 0 for all."""
 
     flat: bool
     vectors: int
     threads: bool
+    run: int = 0
 
     def __str__(self) -> str:
-        return f"{self.vectors} vector{'s' * (self.vectors > 1)} at a time{'' if self.threads else ', one thread'}"
+        runs = f" in runs of {self.run}" if self.run else ""
+        return f"{self.vectors} vector{'s' * (self.vectors > 1)} at a time{runs}{'' if self.threads else ', one thread'}"
 
 
 def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
     axes = list(stage.op.axis)
+    if way.run:
+        axes[-1:] = stage.split(axes[-1], factor=way.run)
     lanes = group.machine.lanes(stage.op.output(0).dtype.bits) * way.vectors
-    at = 0 if way.flat else _first_of_vectors(axes, lanes)
+    at = len(axes) - 1 if way.run else 0 if way.flat else _first_of_vectors(axes, lanes)
     rows, last = axes[:at], axes[at:]
     long = length(last) is None or (length(last) or 0) > lanes
     inner = stage.fuse(*last) if len(last) > 1 else last[0]

@@ -201,7 +201,7 @@ def _plans(group: Group, terms: Terms, number: int | None = None) -> list[SumPla
 
 
 def _movable(group: Group) -> set[Tensor]:
-    """The tensors that the anchor may read a copy of: nothing that is inlined into it reads them too, and each step reads the same."""
+    """The tensors that the anchor may read a copy of: nothing that is inlined into it reads them too, and steps read the same."""
     s, anchor = group.s, group.anchor
     elsewhere = {tensor for op in inlined_into(s, anchor) for tensor in op.input_tensors}
     elsewhere |= {load.producer for load in loads_of(s[anchor].op) if not group.held.isdisjoint(axes_of(load))}
@@ -375,8 +375,8 @@ def _split(stage: Stage, axis: IterVar, size: int) -> tuple[list[IterVar], list[
 
 
 def _in_parallel(group: Group, stage: Stage, loops: list[IterVar]) -> list[IterVar]:
-    """Shares the first loops among the threads, as many of them as make enough tasks; returns the loops as they are then. Those over
-    steps, which stand before all others, run one iteration."""
+    """Shares the first loops among the threads, as many of them as make enough tasks; returns the loops as they are then.
+    Those over steps, which stand before all others, run one iteration."""
     anchor, first = group.anchor, len(group.held)
     computed = [axis for axis in (*anchor.axis, *anchor.reduce_axis) if axis not in group.held]
     if not loops[first:] or not worth_threads(computed, 2):

@@ -91,3 +91,19 @@ def test_a_region_read_in_digits_ends_where_guards_of_splits_do(factor: int) -> 
     a, c = np.random.default_rng(0).standard_normal((4, 8), "float32"), np.full(32, np.nan, "float32")
     tw.build(s, [A, C])(a, c)
     np.testing.assert_array_equal(c, (2 * a + 1).reshape(32))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [((3, 5), (7, 29)), ((2, 4), (3, 8)), ((5, 1), (1, 17)), ((1, 9), (4, 3))])
+def test_what_lies_side_by_side_between_quotients_is_read_in_runs(rows: tuple[int, int], columns: tuple[int, int]) -> None:
+    """The product of Kronecker: each row of B is multiplied by one element of A, where lanes were gathered one by one."""
+    a, b = te.placeholder((rows[0], columns[0]), name="A"), te.placeholder((rows[1], columns[1]), name="B")
+    product = te.compute((rows[0] * rows[1], columns[0] * columns[1]), lambda i, j: (
+        a[i // rows[1], j // columns[1]] * b[i % rows[1], j % columns[1]]), name="product")
+    s = schedule(product, HASWELL)
+    assert (f"in runs of {columns[1]}" in s.plan[0].description) == (columns[0] > 1 and columns[1] >= 4)
+    if columns[1] >= 8:
+        assert "gather" not in tw.build(s, [a, b, product], target=HASWELL).source("asm")
+    rng, got = np.random.default_rng(0), np.full((rows[0] * rows[1], columns[0] * columns[1]), np.nan, "float32")
+    x, y = (rng.standard_normal(shape).astype("float32") for shape in ((rows[0], columns[0]), (rows[1], columns[1])))
+    tw.build(s, [a, b, product])(x, y, got)
+    np.testing.assert_array_equal(got, np.kron(x, y))

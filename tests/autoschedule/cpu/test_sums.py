@@ -105,6 +105,16 @@ def test_a_reduction_is_part_of_the_one_that_reads_it_at_its_own_place() -> None
     assert axes_shared(result.op, mixed.op, AVX2) is None
 
 
+@pytest.mark.parametrize("machine", [AVX512, AVX2])
+def test_a_sum_whose_rows_read_the_same_is_no_part(machine: Any) -> None:
+    """Experts that are weighted by row: all rows read the same matrices, which tiles of several rows load once."""
+    x, w, gate = placeholder(96, 65, name="X"), placeholder(6, 65, 90, name="W"), placeholder(96, 6, name="G")
+    k, e = te.reduce_axis((0, 65), "k"), te.reduce_axis((0, 6), "e")
+    hidden = te.compute((96, 6, 90), lambda i, e, j: te.sum(x[i, k] * w[e, k, j], axis=k), "hidden")
+    result = te.compute((96, 90), lambda i, j: te.sum(te.max(hidden[i, e, j], 0) * gate[i, e], axis=e), "result")
+    assert axes_shared(result.op, hidden.op, machine) is None
+
+
 def test_a_part_is_computed_for_a_vector_of_results_at_a_time() -> None:
     *inputs, mixed, result = mixture(40, 203)
     s = topi.schedule(result, HASWELL)
