@@ -66,6 +66,8 @@ def _loop(p: Pullback) -> list[str | None]:
     carried = int(p["carried"])
     floats = [at for at in range(carried) if is_float(p.type(given[at]))]
     wanted = [at for at in range(carried, len(given)) if given[at] in p.relevant]
+    if _count(p, trips) == (0,):    # it gives what it is given
+        return [None, None, *p.heads[:carried], *(None for _ in given[carried:])][:len(p.inputs)]
     heads = {at: head for at, head in enumerate(p.heads[carried:]) if head is not None}
     forward = p.b.nodes("loop", trips, condition, *given, bodies=(_with_rows(p.node.bodies[0], carried, bool(condition)),),
                         carried=carried, count=_count(p, trips), source=p.node.source)

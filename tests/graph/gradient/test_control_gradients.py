@@ -93,3 +93,16 @@ def test_a_recurrence_whose_rows_count_too() -> None:
 def test_a_loop_of_which_nobody_says_how_often_it_runs_is_refused() -> None:
     with pytest.raises(tw.GraphError, match=r"TW0930: a loop has no gradient whose iterations nobody counts beforehand"):
         power(count=()).gradient("loss", "x")
+
+
+def test_a_loop_that_never_runs_gives_what_it_is_given() -> None:
+    body = Builder("body")
+    body.input("i", (), "int64")
+    x, w = body.input("x", (3,), REAL), body.input("w", (3,), REAL)
+    body.output("next", body.node("multiply", x, w))
+    body.output("row", body.node("sin", x))
+    b = Builder("never")
+    x, w = b.input("x", (3,), REAL), b.input("w", (3,), REAL)
+    last, rows = b.nodes("loop", "", "", x, w, bodies=(body.graph(),), carried=1, count=(0,))
+    b.output("loss", b.node("sum", b.node("add", b.node("square", last), b.node("sum", rows, axes=(0,))), axes=(0,)))
+    check(b.graph(), ["x", "w"], np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.7, -2.0]))
