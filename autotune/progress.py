@@ -50,6 +50,8 @@ class Progress:
         self.losses: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.first: dict[str, str] = {}
+        self.dropped: Counter[str] = Counter()
+        self.dropped_first: dict[str, str] = {}
         self.doing, self.told, self.is_noisy, self.is_exhausted = "starting", "", False, False
         self.started = time.monotonic()
 
@@ -65,6 +67,10 @@ class Progress:
             self.doing = "done" if error is None else stopped
             self._refresh()
             self.live.stop()
+
+    def dropping(self, counts: Counter[str], first: dict[str, str]) -> None:
+        """How many candidates are given up before they run, by class, as they are counted, and the first message of each."""
+        self.dropped, self.dropped_first = counts, first
 
     def begin(self, history: Sequence[Trial], baseline: float, usual: str = "", losses: Counter[str] | None = None) -> None:
         """What the database held before, and how long the unscheduled program takes. usual: the records of the rules' choice.
@@ -139,6 +145,11 @@ class Progress:
         if self.told:
             lines.append(Text(f"  {self.told}", style="yellow" if self.is_noisy else ""))
         for kind, count in self.failures.most_common():
-            said = f"  {count} {printable(kind)}: {self.first[kind]}"
-            lines.append(Text(said, style="yellow", overflow="ellipsis", no_wrap=True))
+            lines.append(_failure(f"{count} {printable(kind)}: {self.first[kind]}"))
+        for kind, count in self.dropped.most_common():
+            lines.append(_failure(f"{count} given up before running, {printable(kind)}: {printable(self.dropped_first[kind])}"))
         return Group(*lines)
+
+
+def _failure(said: str) -> Text:
+    return Text(f"  {said}", style="yellow", overflow="ellipsis", no_wrap=True)

@@ -223,6 +223,7 @@ class _Run:
         """Measures until there are as many trials as wanted, or no more candidates. The next ones are chosen while some are
         built."""
         self.losses = measurer.losses
+        display.dropping(self.factory.dropped, self.factory.first_message)
         usual = next(self.task.space.begin(), None)
         first = self.factory.make(usual) if usual is not None else None
         self._recall()

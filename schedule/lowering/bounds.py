@@ -23,6 +23,7 @@ from ..model.attributes import IterAttr
 from ..model.relations import Rebase, pass_down_range, pass_up_value, spread_down, spread_up
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
+from .kept import fill_together
 from .shared_loops import SharedLoops, check_extent
 from .spans import axis_spans, of_fused, relaxed_over, root_spans
 from .stage_bounds import Bounds, Loop, StageBounds, default_scope, thread_rank
@@ -68,12 +69,13 @@ def _region(
     axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
     declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
-    if computation.is_output or not consumers or computation.whole or (not enclosing and computation.stage.is_tensorized):
+    at_root = computation.is_output or computation.stage.is_tensorized
+    if not consumers or computation.whole or (not enclosing and at_root):
         return declared, set()  # an intrinsic does all of its work or none: what is padded for it is computed whole
     unknown: set[IterVar] = set()
     wrapped: set[IterVar] = set()
     spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
-    turns = _may_turn(computation, enclosing) and all(map(_has_elements, consumers))
+    turns = not computation.is_output and _may_turn(computation, enclosing) and all(map(_has_elements, consumers))
     for consumer in consumers:
         for axis, span, wraps in _read_by(bounds, computation, consumer, enclosing, scope, turns):
             wrapped.update([axis] if wraps else ())
@@ -81,7 +83,7 @@ def _region(
                 unknown.add(axis)
             else:
                 spans[axis].append(span)
-    region = declared
+    region = {**declared}
     for together in computation.linked:  # these are computed over one range
         spans_read = [span for axis in together for span in spans[axis]]
         spans.update((axis, spans_read) for axis in together)
@@ -101,6 +103,8 @@ def _region(
             circular.update([axis] if leaves else ())
     for axis, scan in computation.held.items():
         region[axis] = Range(cast(bounds.of[scan].values[scan.op.axis[0]], axis.dtype), const(1, axis.dtype))
+    if computation.is_output and (computation.held or not fill_together(region, declared, enclosing, bounds.analyzer)):
+        return declared, set()
     return region, circular
 
 

@@ -215,6 +215,7 @@ def test_the_display_shows_the_best_and_failures_by_class_with_the_first_message
     display = Progress("C", 10, False, console)
     losses = Counter({"timeout": 2})
     display.begin([Trial("[1]", 2e-3)], 0.1, usual="[1]", losses=losses)
+    display.dropping(Counter({"ValueError": 3}), {"ValueError": "the template's own"})
     for message in ("SIGSEGV\nmore", "other"):
         display.add(Trial("[3]", None, None, "crash", message))
     display.add(Trial("[2]", 1e-3), spread=0.04)
@@ -225,6 +226,7 @@ def test_the_display_shows_the_best_and_failures_by_class_with_the_first_message
     assert "rules' choice 2 ms, 2.00 x the best" in text and "noise: repeats differ by 4%" in text and "something else" not in text
     assert "lost and found again: timeout, 2 x" in text
     assert "2 crash: SIGSEGV" in text and "other" not in text
+    assert "3 given up before running, ValueError: the template's own" in text
     for spread in (0.5, 0.6, 0.7):
         display.add(Trial("[4]", 1.5e-3), spread)
     console.print(display.render())
