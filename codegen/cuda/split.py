@@ -219,7 +219,7 @@ class _Nests:
         users = [at for at in range(before, len(self.found)) if _touches(self.found[at], buffer)]
         first, last = (users[0], users[-1] + 1) if users else (before, before)
         # The steps of one reduction, whose threads each keep a part; or loops of one block's threads, which meet in shared memory.
-        if len(users) > 1 and (buffer.scope == "local" or not any(map(_has_blocks, self.found[first:last]))):
+        if len(users) > 1 and (buffer.scope == "local" or all(map(_is_of_one_block, self.found[first:last]))):
             self.found[first:last] = [Seq(tuple(self.found[first:last]))]
             users = [first]
         if len(users) > 1:
@@ -231,8 +231,10 @@ class _Nests:
             self.found[at] = Allocate(buffer, self.found[at])
 
 
-def _has_blocks(stmt: Stmt) -> bool:
-    return any(isinstance(node, For) and node.thread.startswith("blockIdx") for node in walk(stmt))
+def _is_of_one_block(stmt: Stmt) -> bool:
+    """Whether loops of a nest run on the threads of a block, and none on blocks."""
+    tags = [node.thread for node in walk(stmt) if isinstance(node, For) and node.thread]
+    return bool(tags) and not any(tag.startswith("blockIdx") for tag in tags)
 
 
 def _touches(stmt: Stmt, buffer: Buffer) -> bool:
