@@ -134,7 +134,7 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
     plain = weights.ndim == 4 and layout.channels == 1 and weights is not image
     known = is_known(weights)  # and packed while building
     by_chunk = plain and not chosen.banded and layer.batch == 1 and not known
-    whole = by_chunk or known and _shares_chunks(layer, chosen, group.machine)
+    whole = by_chunk or known and _shares_chunks(layer, chosen, group.machine) or _cuts_chunk(layer, chosen, group.machine)
     task, at, per_chunk = _store(stage, layout, layer, chosen, whole, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
     *outer, vectors, lane = s[sums].op.axis
@@ -160,6 +160,14 @@ def _shares_chunks(layer: Layer, chosen: Plan, machine: Machine) -> bool:
     """Whether chunks of channels are tasks enough, so that each has all of the image."""
     chunks = -(-layer.outputs // (chosen.tile.vectors * layer.lanes)) * layer.groups * (layer.batch or 1)
     return not chosen.banded and chunks >= TURNS * machine.cores
+
+
+def _cuts_chunk(layer: Layer, chosen: Plan, machine: Machine) -> bool:
+    """Whether the last chunk of channels is cut, which only a loop over chunks can see beforehand, and there are tasks enough with
+    such a loop."""
+    chunk = chosen.tile.vectors * layer.lanes
+    chunks = -(-layer.outputs // chunk) * layer.groups * (layer.batch or 1)
+    return not chosen.banded and layer.outputs % chunk > 0 and chunks >= machine.cores
 
 
 def _places(stage: Stage, layout: _Layout, layer: Layer) -> list[IterVar]:

@@ -223,6 +223,9 @@ def module_of(name: str) -> Case:
         if hasattr(layer, "running_var"):
             layer.running_mean.normal_(0, 0.1)
             layer.running_var.uniform_(0.5, 1.5)
+        weight = getattr(layer, "weight", None)
+        if weight is not None and not weight.any():         # a head that is trained from zeros: its outputs would tell nothing
+            torch.nn.init.normal_(weight, std=0.02)
     return module.eval(), inputs
 
 
