@@ -46,7 +46,7 @@ from ...visit import free_vars
 from ..common.fresh_copy import fold, substitute_expr
 from .lane_conditions import some_active
 
-__all__ = ["LaneExprs", "Mask", "NotVectorizable", "Row", "broadcast", "conjunction"]
+__all__ = ["LaneExprs", "Mask", "NotVectorizable", "Row", "broadcast", "conjunction", "fits_rows"]
 
 
 MOST_VALUES = 20_000
@@ -96,6 +96,11 @@ class Row:
         apart = linear(self.base).plus(linear(other.base), -1)
         return self.stride == other.stride and self.size == other.size and (
             gcd(apart.content, apart.const) % self.size == 0)
+
+
+def fits_rows(size: int, lanes: int) -> bool:
+    """Whether so many neighbours lie within a row of such a size often enough for that to be asked."""
+    return 2 * size >= 3 * lanes
 
 
 class LaneExprs:
@@ -197,7 +202,7 @@ class LaneExprs:
         base, row = linear(ramp.base), Row(ramp.base, ramp.stride.value, divisor.value)
         step = gcd(base.content, divisor.value)
         if base.const % step + (self.lanes - 1) * ramp.stride.value >= step and not any(map(row.agrees, self.rows)):
-            if self._in_index and 2 * divisor.value >= 3 * self.lanes * ramp.stride.value and not any(
+            if self._in_index and fits_rows(divisor.value, self.lanes * ramp.stride.value) and not any(
                     map(row.agrees, self.crossed)):
                 self.crossed.append(row)
             return None

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...dtype import DType
-from ...expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, IntImm, Let, Mul, Node, Sub, Var
+from ...expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, FloorMod, IntImm, Let, Mul, Node, Sub, Var
 from ...ops import const, floordiv, maximum
 from ...stmt import BufferStore, For, Function, If, LoopKind, Stmt
-from ...visit import Rewriter, children, post_order, rebuild, seq
+from ...visit import Rewriter, children, free_vars, post_order, rebuild, seq, walk
 from ..common.fresh_copy import fold, fresh_copy
-from .vector_exprs import NotVectorizable
+from .vector_exprs import NotVectorizable, fits_rows
 from .vector_stmts import LaneStmts
 
 __all__ = ["DEFAULT_VECTOR_BITS", "MAX_LANES", "Lanes", "choose_lanes", "vectorize"]
@@ -90,6 +90,13 @@ def _bits(dtype: DType) -> int:
     return max(8, dtype.element.bits)
 
 
+def _row_sizes(var: Var, body: Stmt) -> set[int]:
+    """Of the rows that neighbours along `var` are read and written in, where that is one loop over several axes."""
+    indices = [index for node in walk(body) if isinstance(node, (BufferLoad, BufferStore)) for index in node.indices]
+    return {node.b.value for node in post_order(*indices)
+            if isinstance(node, FloorMod) and isinstance(node.b, IntImm) and var in free_vars(node.a)}
+
+
 class _Vectorizer(Rewriter):
     def __init__(self, vector_bits: int, masks: bool) -> None:
         self.vector_bits, self.masks = vector_bits, masks
@@ -101,6 +108,8 @@ class _Vectorizer(Rewriter):
         if isinstance(node.extent, IntImm) and node.extent.value <= 0:
             return seq()
         lanes = choose_lanes(body, self.vector_bits)
+        if any(not fits_rows(size, lanes.whole) and fits_rows(size, lanes.chunk) for size in _row_sizes(node.var, body)):
+            lanes = Lanes(lanes.chunk, lanes.chunk)  # these lie within a row, most of them, where longer ones do not
         pieces = _Pieces(node, body)
         try:
             if isinstance(node.extent, IntImm):

@@ -433,3 +433,16 @@ def rows(at: int32[4], A: float32[8, 32], C: out float32[4, 8]):
     vectors = vectorize(flatten(before), 256)
     assert_same(before, vectors)
     assert "if " not in str(vectors)
+
+
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_lanes_of_several_registers_over_rows_are_of_one_where_those_mostly_lie_within(lanes: int) -> None:
+    before = parse(f"""
+def rows(A: float32[20, 30], C: out float32[{580 // lanes * lanes}]):
+    for p in {580 // lanes}:
+        for j in vectorized({lanes}):
+            C[p * {lanes} + j] = A[(p * {lanes} + j) // 29, (p * {lanes} + j) % 29]
+""")
+    vectors = vectorize(flatten(before), 256)
+    assert_same(before, unroll(vectors))
+    assert "% 29 < 22" in str(vectors), "eight lanes, whether there are more or not"
