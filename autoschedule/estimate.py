@@ -232,25 +232,37 @@ def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float])
 
 def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, float]:
     """What binds a body in a loop of `trips` iterations, its cycles, and those of its loads and stores."""
-    units = {name: count / getattr(machine.instructions, name).rate for name, count in body.instructions.items()}
-    arithmetic = {name: cycles for name, cycles in units.items() if name not in ("load", "store", "shuffle")}
+    count = body.instructions
+    loads, stores, shuffles = (_cycles(count, machine, *names) for names in (("load", "picked"), ("store", "put"), ("shuffle",)))
+    shares = ([(count[name] * each, name) for name, each in group if name in count] for group in machine.instructions.groups)
+    arithmetic = max(shares, key=_busy)
     begun = sum(body.instructions.values()) + LOOP
     bounds: list[tuple[str, float]] = [
-        (f"{max(arithmetic, key=lambda name: arithmetic[name])} throughput" if arithmetic else "", sum(arithmetic.values())),
-        ("loads", units.get("load", 0.0)),
-        ("stores", units.get("store", 0.0)),
-        ("shuffles", units.get("shuffle", 0.0)),
+        (f"{max(arithmetic)[1]} throughput" if arithmetic else "", _busy(arithmetic)),
+        ("loads", loads),
+        ("stores", stores),
+        ("shuffles", shuffles),
         ("instructions", begun / machine.width),
     ]
     if body.chain is not None:
         name, links = body.chain
         runs = max(machine.window / (begun * max(trips, 1)), 1.0)
         again = machine.instructions.load.latency + machine.instructions.store.latency if body.spilled else 0.0
-        busy = sum(arithmetic.values()) if body.spilled else 0.0
+        busy = _busy(arithmetic) if body.spilled else 0.0
         waits = max(getattr(machine.instructions, name).latency * links / runs, busy)
         bounds.append(("latency of the sum", waits + again * body.spilled))
     binds, cycles = max(bounds, key=lambda bound: bound[1])
-    return binds, cycles, max(units.get("load", 0.0), units.get("store", 0.0))
+    return binds, cycles, max(loads, stores)
+
+
+def _cycles(count: Mapping[str, float], machine: Machine, *names: str) -> float:
+    """How long the instructions of some classes take, one after the other."""
+    return sum([count[name] / getattr(machine.instructions, name).rate for name in names if name in count])
+
+
+def _busy(shares: Sequence[tuple[float, str]]) -> float:
+    """The cycles for which some units are, given those by class."""
+    return sum([cycles for cycles, _ in shares])
 
 
 # Bytes

@@ -47,7 +47,7 @@ from ..ir.expr import (
 from ..ir.structural import structural_key
 from ..ir.visit import children, post_order
 
-__all__ = ["NEAR", "class_of", "instructions_of", "links_of", "load_of", "number_of", "pieces", "vectors"]
+__all__ = ["NEAR", "class_of", "classes_of", "instructions_of", "links_of", "load_of", "pieces", "vectors"]
 
 NEAR = 4
 """Elements apart up to which vectors are loaded whole."""
@@ -56,11 +56,11 @@ VarT = TypeVar("VarT", bound=Var)
 """Any kind of variable: of loops, or axes of operations."""
 _CLASSES: dict[type[Node], str] = {
     Add: "add", Sub: "add", Mul: "mul", Cast: "shuffle",
-    **dict.fromkeys((Min, Max, Select, IfThenElse, EQ, NE, LT, LE, GT, GE), "select"),
+    **dict.fromkeys((Min, Max, Select, IfThenElse), "select"), **dict.fromkeys((EQ, NE, LT, LE, GT, GE), "compare"),
     **dict.fromkeys((Div, FloorDiv, FloorMod, TruncDiv, TruncMod), "div"),
 }
 _CALLS = {**dict.fromkeys(FUSED, "fma"), "sqrt": "sqrt", "rsqrt": "sqrt", "popcount": "shuffle", "clz": "shuffle",
-          **dict.fromkeys(("floor", "ceil", "trunc", "round"), "add"), **dict.fromkeys(("isnan", "isfinite", "isinf"), "select")}
+          **dict.fromkeys(("floor", "ceil", "trunc", "round"), "add"), **dict.fromkeys(("isnan", "isfinite", "isinf"), "compare")}
 _FREE = ("likely", "reinterpret", "target_has", "address_of", "access_ptr", "abs")
 """Calls that take no instruction, or one that any unit takes."""
 
@@ -72,10 +72,15 @@ def class_of(node: Node) -> str:
     return _CLASSES.get(type(node), "")
 
 
-def number_of(node: Node) -> int:
-    """How many such instructions a node takes: extrema of floats are asked for in both orders, since -0 is less than 0, and of the
-    greater one it is asked whether either is a NaN, which is to stay one (codegen/llvm/arithmetic.py)."""
-    return (3 if isinstance(node, Min) else 4) if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+def classes_of(node: Node, machine: Machine) -> tuple[str, ...]:
+    """The classes of a node's instructions, each as often as it has such: a minimum of floats is asked for in both orders, since -0
+    is less than 0, and of the greater it is asked whether either is a NaN, which is to stay one; AVX-512's own knows zeros apart
+    (codegen/llvm/arithmetic.py)."""
+    if not isinstance(node, (Min, Max)) or not node.dtype.is_float:
+        return (class_of(node),) if class_of(node) else ()
+    if isinstance(node, Min):
+        return "select", "select", "logic"
+    return ("select", "compare", "logic") if machine.vector_bytes >= 64 else ("select", "select", "compare", "logic", "logic")
 
 
 def links_of(node: Node) -> int:
@@ -110,8 +115,10 @@ def instructions_of(
         if isinstance(node, (BufferLoad, ProducerLoad)):
             name, many = load_of(access(node), lanes, machine)
             count[name] += times * many
-        elif class_of(node) and not is_index(node):
-            count[class_of(node)] += times * vectors(lanes, own, machine.lanes(node.dtype.bits)) * number_of(node)
+        elif (classes := classes_of(node, machine)) and not is_index(node):
+            each = times * vectors(lanes, own, machine.lanes(node.dtype.bits))
+            for name in classes:
+                count[name] += each
     return count
 
 

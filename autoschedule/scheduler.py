@@ -28,27 +28,27 @@ __all__ = ["schedule"]
 
 def schedule(
     outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm", *, exact: bool = False,
-    chooser: Chooser = cheapest,
+    chooser: Chooser = cheapest, known: dict[Hashable, Sequence[Estimate]] | None = None,
 ) -> Schedule:
     """The schedule that the rules choose for `outputs` and what they are computed from (see driver.schedule). exact: sums keep
     their declared order, so that every bit is that of the program without a schedule. chooser: takes one of the candidates
-    wherever a rule has several.
+    wherever a rule has several. known: who asks for several schedules for one target hands in one dictionary, so that what they
+    have in common is estimated once.
 
     Raises NothingToSchedule (TW02), BadRule (TW0228), and a CodegenError (TW04) for an unknown target.
     """
     chosen = Target.parse(target)
     s = create_schedule(outputs)
-    return _scheduled(s, chosen, exact, chooser) if chosen.backend.rules else s
+    return _scheduled(s, chosen, exact, chooser, {} if known is None else known) if chosen.backend.rules else s
 
 
-def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Schedule:
+def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser, known: dict[Hashable, Sequence[Estimate]]) -> Schedule:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule; where sums are to keep their order and the rule
     does not, another that does."""
     in_phases(s, exact)
     fusion = APART
     machine = machine_of(target)
     decisions: list[Decision] = []
-    known: dict[Hashable, Sequence[Estimate]] = {}
     if target.backend.rules == "gpu":
         from .gpu.rules import RULES, online_sums, rule_for, rule_in_order, share_scan
 

@@ -12,10 +12,12 @@ the features. On the machine that the code is made on, sizes of caches are the m
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import inf
 
+from ..ir.cached import cached_property
 from ..runtime.threads import available_cpus
 from .calibration import Calibration, calibration_of
 from .llvm.features import target_has
@@ -26,17 +28,20 @@ __all__ = ["MACHINES", "Instruction", "Instructions", "Level", "Machine", "Regis
 
 @dataclass(frozen=True)
 class Instruction:
-    """latency: cycles until the result can be used. rate: how many whole vectors a cycle."""
+    """latency: cycles until the result can be used. rate: how many whole vectors a cycle. ports: the units that can do it, a letter
+    each, which it has to itself meanwhile; empty for what keeps all of them from the others."""
 
     latency: float
     rate: float
+    ports: str = "01"
 
 
 @dataclass(frozen=True)
 class Instructions:
     """What is told apart of vectors of 32-bit floats. call: a function of mathematics such as exp, as our own code computes it.
-    select: a comparison's choice, or a minimum's; shuffle: lanes exchanged, or a conversion. gather: as many elements as a vector
-    has from as many places. masked: a load or a store of a part of a vector."""
+    select: a choice, or the processor's own minimum; compare: what it is made by; logic: of bits; shuffle: lanes exchanged, or a
+    conversion. gather: as many elements as a vector has from as many places. masked: a load or a store of a part of a vector;
+    picked, put: of an element alone."""
 
     fma: Instruction
     add: Instruction
@@ -45,11 +50,30 @@ class Instructions:
     sqrt: Instruction
     call: Instruction
     select: Instruction
+    compare: Instruction
+    logic: Instruction
     shuffle: Instruction
     gather: Instruction
     load: Instruction
     store: Instruction
     masked: Instruction
+    picked: Instruction
+    put: Instruction
+
+    @cached_property
+    def groups(self) -> tuple[tuple[tuple[str, float], ...], ...]:
+        """Which classes share which units: for each set of units, those that have no others, each with the cycles for which one
+        keeps the set busy. What is begun takes as long as the busiest set."""
+        units = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _MOVING}
+        sets = {frozenset(unit.ports) for unit in units.values() if unit.ports}
+        for one in tuple(sets):
+            sets |= {one | other for other in sets if one & other}
+        return tuple(tuple((name, len(set(unit.ports) or group) / len(group) / unit.rate) for name, unit in units.items()
+                           if group.issuperset(unit.ports)) for group in sorted(sets, key=sorted))
+
+
+_MOVING = ("load", "store", "picked", "put", "shuffle")
+"""Classes whose units do nothing else."""
 
 
 @dataclass(frozen=True)
@@ -134,26 +158,40 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 def _units(fma: tuple[float, float], add: tuple[float, float], mul: tuple[float, float], div: tuple[float, float],
-           sqrt: tuple[float, float], select: tuple[float, float], gather: float, loads: float, stores: float, masked: float,
-           ) -> Instructions:
-    """A processor's: (latency, rate) each; gather, loads, stores and masked ones by their rates alone. A call is some twenty
-    multiply-adds and what decides between them; what exchanges lanes has one unit."""
-    call = Instruction(12 * fma[0], fma[1] / 22)
-    return Instructions(Instruction(*fma), Instruction(*add), Instruction(*mul), Instruction(*div), Instruction(*sqrt), call,
-                        Instruction(*select), Instruction(3, 1), Instruction(20, gather), Instruction(5, loads),
-                        Instruction(1, stores), Instruction(5, masked))
+           sqrt: tuple[float, float], select: tuple[float, float], logic: float, gather: float, loads: float, stores: float,
+           masked: float, ports: Mapping[str, str], **others: Instruction) -> Instructions:
+    """A processor's: (latency, rate) each; logic, gather, loads, stores and masked ones by their rates alone. A call is some twenty
+    multiply-adds and what decides between them, begun by all units that do either; what exchanges lanes has one unit. ports: of
+    classes that not all of the arithmetic shares; others: comparisons that are not as choices are, and elements that move at other
+    rates than vectors."""
+    wide = Instruction(*fma, ports.get("fma", "01"))
+    alike = len(ports.get("logic", wide.ports)) / len(wide.ports)
+    units = {"fma": wide, "add": Instruction(*add), "mul": Instruction(*mul), "div": Instruction(*div), "sqrt": Instruction(*sqrt),
+             "call": Instruction(12 * fma[0], fma[1] * alike / 22, ports.get("logic", wide.ports)), "select": Instruction(*select),
+             "logic": Instruction(1, logic), "shuffle": Instruction(3, 1), "gather": Instruction(20, gather, ""),
+             "load": Instruction(5, loads), "store": Instruction(1, stores), "masked": Instruction(5, masked, "")}
+    units |= {"compare": units["select"], "picked": units["load"], "put": units["store"]}
+    ports = {"compare": ports.get("select", wide.ports), **ports}
+    return Instructions(**{name: replace(unit, ports=ports.get(name, unit.ports)) for name, unit in units.items()} | others)
 
 
-_SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 1.5), 1 / 5, 2, 1, 0.5)
-_SKYLAKE_512 = _units((4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 2), 1 / 10, 2, 1, 1)
-_HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 0.75), 1 / 12, 2, 1, 0.5)
-_SANDYBRIDGE = _units((8, 1), (3, 1), (5, 1), (29, 1 / 28), (29, 1 / 28), (3, 0.5), 1 / 24, 1, 0.5, 0.5)
-_ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 16, 2, 1, 0.5)
-_ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 8, 2, 1, 0.5)
-_ZEN4 = _units((4, 1), (3, 1), (3, 1), (11, 1 / 10), (15, 1 / 14), (2, 1), 1 / 40, 1, 0.5, 0.5)
-_ZEN5 = _units((4, 2), (2, 2), (3, 2), (11, 1 / 10), (15, 1 / 14), (2, 2), 1 / 24, 2, 1, 1)
-_SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 0.5), 1 / 8, 1, 1, 0.5)
-_NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 1 / 4, 2, 2, 0.5)
+_HASWELL_PORTS = {"add": "1", "select": "1", "logic": "015"}
+_SANDYBRIDGE_PORTS = {"add": "1", "mul": "0", "div": "0", "sqrt": "0", "select": "1", "logic": "05"}
+_ZEN_PORTS = {"add": "23", "select": "23", "logic": "0123"}
+_SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 2), 3, 1 / 5, 2, 1, 0.5, {"logic": "015"})
+_SKYLAKE_512 = _units((4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 2), 2, 1 / 10, 2, 1, 1, {},
+                      compare=Instruction(3, 1, "1"))
+_HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 1), 3, 1 / 12, 2, 1, 0.5, _HASWELL_PORTS)
+_SANDYBRIDGE = _units((8, 1), (3, 1), (5, 1), (29, 1 / 28), (29, 1 / 28), (3, 1), 1, 1 / 24, 1, 0.5, 0.5, _SANDYBRIDGE_PORTS,
+                      picked=Instruction(5, 2), put=Instruction(1, 1))
+_ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 4, 1 / 16, 2, 1, 0.5, _ZEN_PORTS)
+_ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 4, 1 / 8, 2, 1, 0.5, _ZEN_PORTS)
+_ZEN4 = _units((4, 1), (3, 1), (3, 1), (11, 1 / 10), (15, 1 / 14), (2, 1), 2, 1 / 20, 1, 0.5, 0.5, _ZEN_PORTS,
+               compare=Instruction(4, 1, "01"), picked=Instruction(5, 2), put=Instruction(1, 1))
+_ZEN5 = _units((4, 2), (2, 2), (3, 2), (11, 1 / 10), (15, 1 / 14), (2, 2), 4, 1 / 20, 2, 1, 1, _ZEN_PORTS,
+               compare=Instruction(4, 2, "01"), put=Instruction(1, 2))
+_SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 1), 1, 1 / 8, 1, 1, 0.5, {})
+_NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 2, 1 / 4, 2, 2, 0.5, {})
 
 MACHINES = (
     Machine("avx512", "x86_64", 64, 32, _ZEN5, 48 * KIB, 1 * MIB, 32 * MIB, l2_rate=64, l3_rate=48, memory_rate=8, memory_shared=24,

@@ -16,7 +16,7 @@ from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import ASSUMED, Body, Estimate, Lines, Nest, estimate
-from ..instructions import class_of, instructions_of, load_of, number_of
+from ..instructions import classes_of, instructions_of, load_of
 from ..pieces import Tile
 from .chain_member import CUT_ROWS, Cut, Member
 
@@ -152,8 +152,8 @@ class Nests:
         if op.reduction is not None:
             many = prod(taps.values()) * ceil(prod(lanes.values()) / member.lanes)
             for node in post_order(*op.reduction.combiner.result):
-                if class_of(node):
-                    count[class_of(node)] += many * number_of(node)
+                for name in classes_of(node, self.machine):
+                    count[name] += many
         stored = {each: each.output(0) for each, one in self.members.items() if one.is_stored}
         tensors = {tensor: each for each, tensor in stored.items()}
         reads: Counter[Operation] = Counter()

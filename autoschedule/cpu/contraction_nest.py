@@ -61,6 +61,14 @@ def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[It
     return "turned" if len(inner) == 1 and load.indices[-1] is summed[-1] and width % lanes == 0 else "apart"
 
 
+def _crossing(load: ProducerLoad, along: Sequence[IterVar], lanes: int) -> float:
+    """The part of the vectors of neighbours `along` these axes that cross the end of a row of the last of them."""
+    inner = tuple(axis for axis in along if axis in axes_of(load) and fixed_extent(axis) > 1)
+    if len(inner) < 2 or load.indices[-len(inner):] == inner:
+        return 0.0
+    return min((lanes - 1) / fixed_extent(inner[-1]), 1.0)
+
+
 def _is_near(load: ProducerLoad, axis: IterVar) -> bool:
     """Whether neighbours along an axis lie in one row, few enough elements apart for vectors of which lanes are picked."""
     *outer, last = load.indices
@@ -242,11 +250,14 @@ def _copying(load: ProducerLoad, source: Access, panel: Access, side: Side, foun
     loops = [(axis, fixed_extent(axis)) for axis in found.summed]
     inner: dict[Var, int] = {**side.tile, **({column: width} if column is not None else {})}
     number = float(pieces(width, lanes, machine) if how == "beside" else width)
-    count = {"load": number, "store": number}
+    count = {"load": number, "store": number} if how != "apart" else {"picked": number, "put": number}
     if load in found.guarded:
         count["select"] = GUARD * number
         if not machine.masks:
-            count["masked"] = count.pop("load")
+            count["masked"] = count.pop("load", 0.0) + count.pop("picked", 0.0)
+    elif how == "beside":
+        across = number * _crossing(load, own, lanes)
+        count |= {"load": number - across, "gather": across}
     if how == "turned":
         axis, extent = loops[-1]
         loops[-1], inner[axis] = (axis, ceil(extent / lanes)), lanes

@@ -24,7 +24,7 @@ from ...ir.visit import post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import ASSUMED, Body, Nest
-from ..instructions import class_of, instructions_of, links_of, load_of, number_of, vectors
+from ..instructions import class_of, classes_of, instructions_of, links_of, load_of, vectors
 from ..operations import axes_of
 from .lanes import power_below
 from .packs import order_of
@@ -81,19 +81,29 @@ def sum_nest(
         each = lanes if len(lanes) > 1 else dict.fromkeys(lanes, values)
         return _summed(value, plan, tile, each, machine, reads, beside), _end(value, stored, rows, each, machine)
 
-    inside = of_lanes(lanes[plan.lane[0]])
-    rest = _extent(plan.lane[0]) % lanes[plan.lane[0]] if len(lanes) == 1 and plan.lane[0].kind != "reduce" else 0
-    for at, (each, trips) in reversed(list(enumerate(around.loops))):
+    whole = lanes[plan.lane[0]]
+    rest = _extent(plan.lane[0]) % whole if len(lanes) == 1 and plan.lane[0].kind != "reduce" else 0
+    fewer = rest and (not machine.masks or ceil(rest * plan.vectors / width) < plan.vectors)
+
+    def within(at: int, values: int) -> tuple[Nest | Body, ...]:
+        """What is inside of so many of the loops, of which the last vectors are fewer, or not whole."""
+        if at == len(around.loops):
+            return of_lanes(values)
+        each, trips = around.loops[at]
+        shared = at < around.shared
+        copying: tuple[Nest | Body, ...] = ()
         if at + 1 == around.panels:
-            within: dict[Var, int] = {**dict.fromkeys(value.axes, 0), **dict(around.loops[at + 1:])}
-            inside = (*(_copying(copy, machine, within, lanes) for copy in copies if copy.along is not None), *inside)
-        if at + 1 == len(around.loops) and each in lanes and rest and not machine.masks:  # the last vectors are not whole
-            inside = (Nest(each, trips - 1, inside), Nest(each, 1, of_lanes(rest)))
-        else:
-            inside = (Nest(each, trips, inside, at < around.shared),)
+            read: dict[Var, int] = {**dict.fromkeys(value.axes, 0), **dict(around.loops[at + 1:])}
+            copying = tuple(_copying(copy, machine, read, lanes) for copy in copies if copy.along is not None)
+        last = int(fewer and each in lanes and (not shared or machine.cores == 1))
+        parts = [(trips - last, whole), *([(1, rest)] if last else [])]
+        return tuple(Nest(each, count, (*copying, *within(at + 1, values if each not in lanes else wide)), shared)
+                     for count, wide in parts if count)
+
+    inside = within(0, whole)
     ahead = [_copying(copy, machine, None, lanes) for copy in copies if around.panels is None or copy.along is None]
-    parts = (*ahead, *inside)
-    return parts[0] if len(parts) == 1 and isinstance(parts[0], Nest) else Nest(None, 1, parts)
+    nests = (*ahead, *inside)
+    return nests[0] if len(nests) == 1 and isinstance(nests[0], Nest) else Nest(None, 1, nests)
 
 
 def _summed(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], machine: Machine, reads: Reads,
@@ -222,7 +232,7 @@ def _terms(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Map
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
         count["store"] += spilled * links
-    chain = ("fma", links) if fused else (next(reversed(_combining(value)), "add"), links * max(waiting, 1))
+    chain = ("fma", links) if fused else (_last_class(value), links * max(waiting, 1))
     return Body(count, tuple(reads.values()), (*tile.items(), *lanes.items()), chain, links if spilled else int(apart))
 
 
@@ -231,9 +241,14 @@ def _is_fused(value: Reduce) -> bool:
     return is_fused(value, 0) and isinstance(value.sources[0], Mul)
 
 
-def _combining(value: Reduce) -> list[str]:
+def _combining(value: Reduce, machine: Machine) -> list[str]:
     """The classes of what takes up a term."""
-    return [class_of(node) for node in post_order(*value.combiner.result) if class_of(node) for _ in range(number_of(node))]
+    return [name for node in post_order(*value.combiner.result) for name in classes_of(node, machine)]
+
+
+def _last_class(value: Reduce) -> str:
+    """That of what a sum waits for."""
+    return next((class_of(node) for node in reversed(list(post_order(*value.combiner.result))) if class_of(node)), "add")
 
 
 def _count(value: Reduce, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], around: IterVar | None, machine: Machine,
@@ -247,7 +262,7 @@ def _count(value: Reduce, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, i
     width, wide = machine.lanes(value.dtype.bits), prod(lanes.values())
     if wide > width and wide % width and not machine.masks:
         wide = 1 << (wide - 1).bit_length()  # LLVM's vectors have a power of two of lanes
-    for name in ["fma"] if fused else _combining(value):
+    for name in ["fma"] if fused else _combining(value, machine):
         count[name] += prod(tile.values()) * ceil(wide / width)
     return count
 
@@ -294,11 +309,11 @@ def _end(value: Reduce, stored: Access, rows: Mapping[IterVar, int], lanes: Mapp
     if any(each.kind == "reduce" for each in lanes):
         many = vectors(lanes, lanes, machine.lanes(value.dtype.bits))
         halves = log2(machine.lanes(bits))
-        count.update({"add": int(results * (many - 1 + halves)), "shuffle": int(results * halves), "store": results})
+        count.update({"add": int(results * (many - 1 + halves)), "shuffle": int(results * halves), "put": results})
     else:
         name, many = load_of(stored, lanes, machine)
         if name == "gather":  # lanes taken out and stored one by one
-            count.update({"shuffle": results * prod(lanes.values()), "store": results * prod(lanes.values())})
+            count.update({"shuffle": results * prod(lanes.values()), "put": results * prod(lanes.values())})
         else:
             count[name] = results * many
         inner.update(lanes)

@@ -16,7 +16,7 @@ from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ..estimate import ASSUMED, Body, Estimate, Nest, estimate
-from ..instructions import class_of, instructions_of, number_of
+from ..instructions import classes_of, instructions_of
 from ..operations import axes_in
 from .transposes import expanded, loads_in
 
@@ -98,7 +98,7 @@ class _Nests:
             fused = isinstance(source, Mul) and is_fused(reduction, 0)
             terms += [source.a, source.b] if fused and isinstance(source, Mul) else [source]
             each = Counter(["fma"]) if fused else Counter(
-                class_of(node) for node in post_order(*reduction.combiner.result) if class_of(node) for _ in range(number_of(node)))
+                name for node in post_order(*reduction.combiner.result) for name in classes_of(node, self.group.machine))
             for name, many in each.items():
                 count[name] += many * self.rows * prod(sizes)
         over = {axis: size for (_, size), axis in taps.items()}

@@ -9,7 +9,7 @@ all the same, whose own point is another one. What follows from a decision is le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +18,7 @@ import numpy as np
 from ...codegen.target import Target
 from ...ir.cached import cached_property
 from ...te import Tensor
+from ..estimate import Estimate
 from ..plan import Candidate, cheapest
 from ..scheduler import schedule
 from .space import Config, Made
@@ -79,6 +80,8 @@ class DecisionSpace:
 
     def __init__(self, args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target, exact: bool = False) -> None:
         self.args, self.outputs, self.target, self.exact = tuple(args), list(outputs), target, exact
+        self._known: dict[Hashable, Sequence[Estimate]] = {}
+        """The estimates that its points have in common."""
         self._menus: dict[str, dict[str, float]] = {}
         """Of every decision that some point has led to, by its name."""
         self._tree: dict[_Path, _Menu | None] = {}
@@ -87,7 +90,7 @@ class DecisionSpace:
     def make(self, config: Config) -> Made:
         """The schedule of a point, the tensors, and the point as it is decided. Raises what the primitives raise."""
         walk = _Walk(dict(config.choices))
-        made = schedule(self.outputs, self.target, exact=self.exact, chooser=walk)
+        made = schedule(self.outputs, self.target, exact=self.exact, chooser=walk, known=self._known)
         path: _Path = ()
         for menu, taken in walk.steps:
             self._menus.setdefault(menu.name, {}).update(menu.slower)

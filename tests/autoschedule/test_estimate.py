@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.autoschedule.cpu.sum_nest import Loads, loops_around, stored_by, sum_nest
+from tilewright.autoschedule.cpu.sum_plan import SumPlan
 from tilewright.autoschedule.estimate import BEGUN, LEAVE, Body, Estimate, Nest, estimate
 from tilewright.autoschedule.instructions import instructions_of
 from tilewright.autoschedule.lowered import estimate_of
@@ -207,3 +209,42 @@ def test_parts_of_vectors_are_read_in_pieces_unless_there_are_masks() -> None:
 def test_small_rows_share_lines_and_pages() -> None:
     assert line_bytes((100, 8), 4, shape=(100, 150), line=4096) == 99 * 600 + 32, "fifteen pages"
     assert line_bytes((100, 8), 4, shape=(100, 2000), line=4096) == 100 * 4096
+
+
+@pytest.mark.parametrize(("cpu", "adds", "cycles"), [
+    ("znver3", 2, 1), ("znver4", 2, 2), ("haswell", 1, 1.5), ("skylake", 2, 2), ("sapphirerapids", 2, 2)])
+def test_classes_with_units_of_their_own_run_beside_the_others(cpu: str, adds: int, cycles: float) -> None:
+    machine = replace(next(row for row in MACHINES if cpu in row.cpus), clock=1.0, cores=1)
+    found = dict(estimate(Nest(Var("k"), 1000, (Body({"fma": 2, "add": adds}),)), machine).parts)
+    assert max(found.values()) * 1e6 == pytest.approx(cycles), "on haswell one of the two units of multiply-adds does additions"
+
+
+def test_gathers_keep_all_units_from_the_others_and_comparisons_those_that_make_masks() -> None:
+    zen4 = replace(next(row for row in MACHINES if "znver4" in row.cpus), clock=1.0, cores=1)
+
+    def cycles(**count: int) -> float:
+        return max(seconds for _, seconds in estimate(Nest(Var("k"), 1000, (Body(count),)), zen4).parts) * 1e6
+
+    assert cycles(gather=1, add=4) == pytest.approx(1 / zen4.instructions.gather.rate + 4)
+    assert cycles(select=3, fma=3) == cycles(compare=3, add=3) == pytest.approx(3) and cycles(compare=3, fma=3) == pytest.approx(6)
+    assert cycles(put=8) == pytest.approx(8) and cycles(store=8) == pytest.approx(16), "vectors move by halves, elements do not"
+
+
+@pytest.mark.parametrize(("machine", "columns", "bodies"), [("znver4", 200, [4, 1]), ("znver4", 256, [4]), ("znver4", 250, [4])])
+def test_the_last_vectors_of_an_axis_are_as_many_as_there_are(machine: str, columns: int, bodies: list[int]) -> None:
+    a, b = te.placeholder((8, 9), name="a"), te.placeholder((9, columns), name="b")
+    k = te.reduce_axis((0, 9), "k")
+    out = te.compute((8, columns), lambda i, j: te.max(a[i, k] - b[k, j], axis=k), name="out")
+    row = replace(next(each for each in MACHINES if machine in each.cpus), cores=1)
+    value, (_, j) = out.op.reduction, out.op.axis
+    assert value is not None
+    plan = SumPlan((j,), 4, (), 1.0)
+    nest = sum_nest(value, stored_by(out, out.op.axis), Loads(value), plan, row, [], loops_around(out.op.axis, plan, row, 32, 0))
+    assert [each for each in adds(nest) if each] == bodies
+
+
+def adds(nest: Nest | Body) -> list[int]:
+    """Of the terms, in the order of the loops."""
+    if isinstance(nest, Body):
+        return [int(nest.instructions.get("add", 0))]
+    return [each for part in nest.body for each in adds(part)]

@@ -16,20 +16,21 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log10
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import scheduler
-from tilewright.autoschedule.plan import Candidate, Plan, cheapest
+from tilewright.autoschedule.plan import Candidate, Chooser, Decision, Plan, cheapest
 
 __all__ = ["PICTURE", "PROGRAMS", "Measured", "main", "measure", "picture", "rank_correlation", "spread"]
 
+Item = TypeVar("Item")
 Program = Callable[[], tuple[list[te.Tensor], te.Tensor]]
 PICTURE = "estimate.svg"
 ROUNDS, LEAST = 12, 2e-3
@@ -133,7 +134,7 @@ PROGRAMS: dict[str, Program] = {
     **{f"{text} {size}": _contraction(text, size) for text, size in (
         ("abc-adbe-edc", 22), ("abc-bda-dc", 55), ("abc-dca-bd", 50), ("abcd-aebf-fdec", 11), ("ab-cad-dcb", 60),
         ("abcd-ea-ebcd", 19), ("ab-ac-cb", 200), ("abc-acd-db", 40),
-        ("abcd-dbea-ec", 16), ("abc-ad-bdc", 31))},
+        ("abcd-dbea-ec", 16), ("abc-ad-bdc", 31), ("abc-bd-adc", 33), ("abcd-be-aecd", 14))},
 }
 
 
@@ -170,32 +171,55 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def measure(name: str, program: Program, most: int, rounds: int = ROUNDS) -> Measured | None:
-    """`most` candidates of the first decision about a program, from the choice to the one of which least is expected; None where
+    """`most` of the ways in which a program may be scheduled, from the choice to the one of which least is expected; None where
     there is nothing to choose."""
     given, out = program()
-    decision = scheduler.schedule(out).decisions[0]
-    times = [np.inf if estimate is None else estimate.seconds for _, estimate in decision.candidates]
-    order = sorted(range(len(times)), key=lambda at: (at != decision.chosen, times[at]))
+    usual = tuple(row.chosen for row in _choices(scheduler.schedule(out)))
+    times = {path: seconds for path, plan in _ways(out) if (seconds := plan[-1].seconds)}
+    order = sorted(times, key=lambda path: (path != usual, times[path]))
     if len(order) < 2:
         return None
-    plans = list[Plan]()
+    rows: list[tuple[str, float]] = []
     kernels: list[Callable[[], object]] = []
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal([int(str(extent)) for extent in tensor.shape], "float32") for tensor in given]
     result = np.empty([int(str(extent)) for extent in out.shape], "float32")
-    for at in spread(order, most):
-        def take(name: str, candidates: Sequence[Candidate], at: int = at) -> int:
-            return at if name == f"{decision.rule} of {decision.anchor}" else cheapest(name, candidates)
-
-        s = scheduler.schedule(out, chooser=take)
+    for path in spread(order, most):
+        s = scheduler.schedule(out, chooser=_taking(path))
         kernel = tw.build(s, [*given, out], name="candidate")
         kernels.append(lambda kernel=kernel: kernel(*arrays, result))
-        plans.append(s.plan)
-    rows = zip((plan[0] for plan in plans), _times(kernels, rounds), strict=True)  # those that nothing is estimated of are left out
-    return Measured(name, tuple((row.description, row.seconds, seconds) for row, seconds in rows if row.seconds), 0)
+        rows.append((": ".join(row.description for row in _choices(s)), times[path]))
+    measured = _times(kernels, rounds)
+    return Measured(name, tuple((*row, seconds) for row, seconds in zip(rows, measured, strict=True)), 0)
 
 
-def spread(items: Sequence[int], most: int) -> list[int]:
+def _choices(s: te.Schedule) -> list[Decision]:
+    """The decisions about a schedule that had several candidates."""
+    return [row for row in s.decisions if len(row.candidates) > 1]
+
+
+def _taking(path: Sequence[int]) -> Chooser:
+    """A chooser that takes these, one decision after the other, and then what the rules would."""
+    left = iter(path)
+
+    def take(name: str, candidates: Sequence[Candidate]) -> int:
+        usual = cheapest(name, candidates)
+        return next(left, usual) if len(candidates) > 1 else usual
+    return take
+
+
+def _ways(out: te.Tensor, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Plan]]:
+    """Every way to decide what is to be decided about a program, with its plan: a choice may lead to another one."""
+    s = scheduler.schedule(out, chooser=_taking(path))
+    choices = _choices(s)
+    if len(choices) == len(path):
+        yield path, s.plan
+        return
+    for at in range(len(choices[len(path)].candidates)):
+        yield from _ways(out, (*path, at))
+
+
+def spread(items: Sequence[Item], most: int) -> list[Item]:
     """So many of these, the first and the last included."""
     steps = max(most - 1, 1)
     return list(items) if len(items) <= most else [items[round(at * (len(items) - 1) / steps)] for at in range(most)]

@@ -87,3 +87,15 @@ def test_all_candidates_have_times_and_the_least_is_taken() -> None:
     times = [time.seconds for _, time in decision.candidates if time is not None]
     assert decision.rule == "contraction" and len(times) == len(decision.candidates) > 8
     assert decision.seconds is not None and decision.seconds <= min(times) * 1.02 and decision.binds
+
+
+@pytest.mark.parametrize(("columns", "gathered"), [(37, 7 / 37), (160, 7 / 160)])
+def test_vectors_of_a_copy_that_cross_the_end_of_a_row_are_gathered(columns: int, gathered: float) -> None:
+    tensor = declared("abc-ad-bdc", a=12, b=20, c=columns, d=5)
+    found, way = found_in(tensor), Plan(RegisterTile(6, 2, 16), 0, True, 2, 8, False)
+    nest = contraction_nest(found, Elements.of(found, tensor.op), way, AVX2, False)
+    copies = [body.instructions for body in bodies(nest) if "gather" in body.instructions]
+    assert copies and all(count["gather"] / count["store"] == pytest.approx(gathered) for count in copies)
+    rows = declared("abc-ad-dbc", a=12, b=20, c=columns, d=5)
+    whole = contraction_nest(found_in(rows), Elements.of(found_in(rows), rows.op), way, AVX2, False)
+    assert not any(body.instructions.get("gather") for body in bodies(whole)), "rows behind each other are one"
