@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Expr, IterVar, ProducerLoad
-from ...ir.visit import children
+from ...ir.expr import Expr, IfThenElse, IterVar, ProducerLoad, Select
+from ...ir.visit import children, post_order
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
@@ -41,6 +41,8 @@ VECTORS = 4
 """Vectors in a step of the inner loop of a light expression: loads are under way while others are computed on."""
 STEPS = (1, 2, 4, 8)
 """Vectors in a step to choose from."""
+COMPONENTS = 8
+"""Values of the last axis that are written out."""
 FEW_ROWS = 8
 """Rows below which threads would not share them evenly."""
 
@@ -73,6 +75,8 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
     run = digits_of(op, loads).get(len(axes) - 1, 0) if op.num_outputs == 1 else 0
     if run * 2 >= group.machine.lanes(op.output(0).dtype.bits):
         ways = [*(_Loops(flat, usual, shared, run) for shared in (threads, not threads)), *ways]
+    if _is_of_components(axes, value):
+        ways = [*(_Loops(False, usual, shared, apart=True) for shared in (threads, not threads)), *ways]
     loops = [Candidate(str(way), partial(_in_vectors, group, stage, way)) for way in ways]
     crossing = crossing_of(group, op, loads) if op.num_outputs == 1 else None
     if crossing is not None:
@@ -89,9 +93,10 @@ class _Loops:
     vectors: int
     threads: bool
     run: int = 0
+    apart: bool = False
 
     def __str__(self) -> str:
-        runs = f" in runs of {self.run}" if self.run else ""
+        runs = f" in runs of {self.run}" if self.run else ", components apart" if self.apart else ""
         return f"{self.vectors} vector{'s' * (self.vectors > 1)} at a time{runs}{'' if self.threads else ', one thread'}"
 
 
@@ -99,12 +104,16 @@ def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
     axes = list(stage.op.axis)
     if way.run:
         axes[-1:] = stage.split(axes[-1], factor=way.run)
+    components = [axes.pop()] if way.apart else []
     lanes = group.machine.lanes(stage.op.output(0).dtype.bits) * way.vectors
     at = len(axes) - 1 if way.run else 0 if way.flat else _first_of_vectors(axes, lanes)
     rows, last = axes[:at], axes[at:]
     long = length(last) is None or (length(last) or 0) > lanes
     inner = stage.fuse(*last) if len(last) > 1 else last[0]
     outer, inner = stage.split(inner, factor=lanes) if long else (None, inner)
+    for component in components:
+        stage.reorder(component, inner)
+        stage.unroll(component)
     many = (length(rows) or FEW_ROWS) >= FEW_ROWS if rows else False
     shared = rows if many or outer is None else [*rows, outer]
     if shared:
@@ -113,6 +122,13 @@ def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
             stage.parallel(row)
     if constant_extent(last[0]) != 0:
         stage.vectorize(inner)
+
+
+def _is_of_components(axes: Sequence[IterVar], value: Expr) -> bool:
+    """Whether the last of several axes has few values and a condition tells them apart: each is an expression of its own, of
+    which all would be computed for each lane."""
+    return len(axes) > 1 and 1 < (constant_extent(axes[-1]) or 0) <= COMPONENTS and any(
+        isinstance(node, Select | IfThenElse) and axes[-1] in axes_in(node.condition) for node in post_order(value))
 
 
 def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:

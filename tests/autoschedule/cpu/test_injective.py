@@ -1,0 +1,41 @@
+"""Operations without a reduction: what lanes run along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te
+
+HASWELL = "llvm -mcpu=haswell"
+
+
+def complex_product(shape: Sequence[int]) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Of complex numbers that lie as pairs."""
+    a, b = (te.placeholder((*shape, 2), name=name) for name in "ab")
+
+    def part(*at: te.Expr) -> te.Expr:
+        *row, c = at
+        real = a(*row, 0) * b(*row, 0) - a(*row, 1) * b(*row, 1)
+        return te.select(c == 0, real, a(*row, 0) * b(*row, 1) + a(*row, 1) * b(*row, 0))
+
+    return a, b, te.compute((*shape, 2), part, "product")
+
+
+@pytest.mark.parametrize("shape", [(1,), (33,), (7, 5), (3, 40), (2, 3, 17)])
+def test_components_that_conditions_tell_apart_are_written_out(shape: tuple[int, ...]) -> None:
+    """Every lane computed all of the expressions, each of gathered elements."""
+    a, b, product = complex_product(shape)
+    s = tw.autoschedule.schedule(product, HASWELL)
+    assert "components apart" in s.plan[0].description
+    text = tw.build(s, [a, b, product], target=HASWELL).source("asm")
+    assert "gather" not in text
+    x, y = np.random.default_rng(0).standard_normal((2, *shape, 2)).astype("float32")
+    results = [np.full((*shape, 2), np.nan, "float32") for _ in range(2)]
+    for schedule, got in zip((s, te.create_schedule(product.op)), results, strict=True):
+        tw.build(schedule, [a, b, product])(x, y, got)
+    assert results[0].tobytes() == results[1].tobytes()
+    wanted = x.view("complex64") * y.view("complex64")
+    np.testing.assert_allclose(results[0].view("complex64"), wanted, rtol=1e-4, atol=1e-5)
