@@ -18,7 +18,7 @@ from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 
 __all__ = ["Rewriter", "SharingRewriter", "children", "deep_recursion", "free_vars", "is_recursion_deep", "loads", "post_order",
-           "rebuild", "rewrite", "seq", "stores", "substitute", "walk", "without_lets"]
+           "rebuild", "rewrite", "seq", "statements", "stores", "substitute", "walk", "without_lets"]
 
 NodeT = TypeVar("NodeT", bound=Node)
 
@@ -116,6 +116,15 @@ def walk(node: Node) -> Iterator[Node]:
                 met.add(id(node))
             stack.extend(reversed(below))
         yield node
+
+
+def statements(node: Stmt) -> Iterator[Stmt]:
+    """Every statement, parents before children, in order: what asks for statements alone need not meet all expressions."""
+    stack: list[Stmt] = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(inner for inner in reversed(children(node)) if isinstance(inner, Stmt))
 
 
 def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Container[int] = ()) -> Iterator[Any]:

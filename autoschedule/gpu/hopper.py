@@ -1,6 +1,6 @@
 """Products by warpgroups (sm_90a): tiles on their way to swizzled shared memory, which four warps together multiply from there.
 
-    C[i, j] = sum over k of A[i, k] * B[k, j]      float16 or bfloat16 added up in float32, int8 in int32
+    C[i, j] = sum over k of A[i, k] * B[k, j]      float16 or bfloat16 added up in float32, int8 or uint8 in int32
 
     A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
     for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 128
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["on_warpgroups"]
 
+WIDE = {**SUMS, "uint8": "int32"}
+"""By the dtype of both sides, that of the sums."""
 GROUP = 4 * WARP
 """Threads that multiply together."""
 ROWS, PANEL_BYTES, PANEL_ROWS = 64, 128, 8
@@ -103,7 +105,7 @@ def on_warpgroups(group: Group) -> list[Candidate]:
     """The ways to compute a group's product by warpgroups, the quickest first; none where the architecture has no such
     instructions, or the dtypes are not theirs."""
     gpu, found = gpu_of(group.target), contraction_of(group.anchor, converted)
-    if not gpu.warpgroup or found is None or group.parts or not is_theirs(group, found):
+    if not gpu.warpgroup or found is None or group.parts or not is_theirs(group, found, WIDE) or found.a.dtype != found.b.dtype:
         return []
     down = [load.dtype.bytes > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms; bytes are turned
     fetched = [(False, False)]
@@ -224,7 +226,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
 
 def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -> None:
     s, dtype = group.s, str(found.a.dtype)
-    depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, SUMS[dtype]
+    depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, WIDE[dtype]
     a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
     rows = _staged(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile,

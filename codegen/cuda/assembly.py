@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ...ir.stmt import For, Function
-from ...ir.visit import walk
+from ...ir.visit import statements
 from ..abi.signature import shape_symbols
 from ..assembly import AssemblyLine, within_loops
 from ..gpus import GPUS, architecture_of, features_of
@@ -32,7 +32,7 @@ def sass_lines(function: Function, target: Target) -> list[AssemblyLine]:
     program = split(function, shape_symbols(function), (), bounds_check=False, features=FEATURES | features_of(target))
     text = cuda_text(program, function, GPUS[arch].block_shared, noted=True)
     sass = disassemble(compile_cuda(text.text, arch, ("--fmad=false", "-lineinfo")).cubin, lines=True)
-    loops = {node.line for node in walk(function.body) if isinstance(node, For)}
+    loops = {node.line for node in statements(function.body) if isinstance(node, For)}
     return within_loops([line for kernel in text.kernels for line in _parsed(sass, kernel.name)], loops)
 
 

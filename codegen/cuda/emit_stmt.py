@@ -20,7 +20,7 @@ from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.passes.gpu.overlay import shared_places
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key
-from ...ir.visit import children, post_order, walk
+from ...ir.visit import children, post_order, statements, walk
 from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
 from .emit_expr import CudaExprEmitter
@@ -129,7 +129,7 @@ class _Emitter(StmtEmitter):
 
     def _shared(self, body: Stmt) -> int:
         """Declares the shared memory; the bytes of it that the launch must ask for."""
-        buffers = [node.buffer for node in walk(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
+        buffers = [node.buffer for node in statements(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
         self.shared_granule = min((buffer.dtype.bytes for buffer in buffers), default=16)
         sizes = [self._count(buffer) * buffer.dtype.bytes for buffer in buffers]
         least = PLACE_BYTES if self.kernel.maps else 16  # where boxes may begin

@@ -16,7 +16,7 @@ from ...ir.buffer import Buffer
 from ...ir.copies import is_commit, is_wait
 from ...ir.expr import BufferLoad, Expr, IntImm, Var
 from ...ir.stmt import Allocate, BufferStore, For, LetStmt, LoopKind, Stmt
-from ...ir.visit import walk
+from ...ir.visit import statements, walk
 
 __all__ = ["beginnings", "rolled_loops"]
 
@@ -26,24 +26,25 @@ _FEW = 8
 
 def rolled_loops(body: Stmt) -> frozenset[For]:
     """The loops that step through a thread's arrays of which data choose elements, and through no other ones."""
-    own = {node.buffer for node in walk(body) if isinstance(node, Allocate) and node.buffer.scope == "local"}
+    own = {node.buffer for node in statements(body) if isinstance(node, Allocate) and node.buffer.scope == "local"}
     if not own:
         return frozenset()
     loaded: set[Var] = set()
-    for node in walk(body):
+    for node in statements(body):
         if isinstance(node, LetStmt) and _by_data(node.value, loaded):
             loaded.add(node.var)
     in_memory = {buffer for buffer, index in _accesses(body) if buffer in own and _by_data(index, loaded)}
-    loops = [node for node in walk(body) if isinstance(node, For)] if in_memory else []
+    loops = [node for node in statements(body) if isinstance(node, For)] if in_memory else []
     return frozenset(loop for loop in loops if _is_rolled(loop, own, in_memory))
 
 
 def beginnings(body: Stmt) -> frozenset[For]:
     """The loops that begin asynchronous copies and wait for none."""
-    if not any(is_commit(node) for node in walk(body)):
+    if not any(is_commit(node) for node in statements(body)):
         return frozenset()
-    loops = [node for node in walk(body) if isinstance(node, For) and node.kind is LoopKind.SERIAL]
-    return frozenset(loop for loop in loops if any(map(is_commit, walk(loop.body))) and not any(map(is_wait, walk(loop.body))))
+    loops = [node for node in statements(body) if isinstance(node, For) and node.kind is LoopKind.SERIAL]
+    inner = {loop: list(statements(loop.body)) for loop in loops}
+    return frozenset(loop for loop, within in inner.items() if any(map(is_commit, within)) and not any(map(is_wait, within)))
 
 
 def _is_rolled(loop: For, own: set[Buffer], in_memory: set[Buffer]) -> bool:

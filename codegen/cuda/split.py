@@ -46,7 +46,7 @@ from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.under_products import begin_products_first
 from ...ir.passes.gpu.vthread import inject_virtual_threads
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ...ir.visit import free_vars, walk
+from ...ir.visit import free_vars, statements, walk
 
 __all__ = ["FEATURES", "VECTOR_BITS", "DeviceKernel", "SplitFunction", "split"]
 
@@ -162,9 +162,9 @@ def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer], bu
 
 def _require_single(nest: Stmt, name: str) -> None:
     """A nest without threads may compute a single element: there is nothing to bind."""
-    loops = {node.var: node for node in walk(nest) if isinstance(node, For)}
-    own = {node.buffer for node in walk(nest) if isinstance(node, Allocate)}
-    for node in walk(nest):
+    loops = {node.var: node for node in statements(nest) if isinstance(node, For)}
+    own = {node.buffer for node in statements(nest) if isinstance(node, Allocate)}
+    for node in statements(nest):
         if isinstance(node, BufferStore) and node.buffer not in own:
             varying = [loops[inner] for index in node.indices for inner in walk(index) if isinstance(inner, Var) and inner in loops]
             if any(not isinstance(loop.extent, IntImm) or loop.extent.value > 1 for loop in varying):
@@ -233,7 +233,7 @@ class _Nests:
 
 def _is_of_one_block(stmt: Stmt) -> bool:
     """Whether loops of a nest run on the threads of a block, and none on blocks."""
-    tags = [node.thread for node in walk(stmt) if isinstance(node, For) and node.thread]
+    tags = [node.thread for node in statements(stmt) if isinstance(node, For) and node.thread]
     return bool(tags) and not any(tag.startswith("blockIdx") for tag in tags)
 
 

@@ -19,7 +19,7 @@ def _product(dtype: str, kind: str, sums: str, operation: str, scales: str, code
     count = columns // 2
     registers = ", ".join(f"%{place}" for place in range(count))
     operands = ", ".join(f'"+{"f" if sums == "float" else "r"}"(c[{place}])' for place in range(count))
-    depth = 32 if code == 2 else 16
+    depth = 16 if scales else 32
     turned = ', "n"(a_turned), "n"(b_turned)' if scales else ""
     return f"""
 template <int a_turned, int b_turned>
@@ -39,7 +39,8 @@ static __device__ __forceinline__ void tw_wgmma_{dtype}_{columns}({sums} *c, con
 
 _KINDS = {"float16": ("tw_half", "float", "f32.f16.f16", ", 1, 1, %{}, %{}", 0),
           "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", ", 1, 1, %{}, %{}", 1),
-          "int8": ("signed char", "int", "s32.s8.s8", "", 2)}
+          "int8": ("signed char", "int", "s32.s8.s8", "", 2),
+          "uint8": ("unsigned char", "int", "s32.u8.u8", "", 3)}
 """By dtype: its C type, that of sums, the instruction's types and scales, and how the emulator calls it."""
 
 
@@ -98,6 +99,6 @@ static __device__ __forceinline__ void tw_wgmma_store(C *tile, const C *c, int s
 
 
 def product_rows(text: str) -> dict[str, str]:
-    """The device functions of the products that a text calls; there are 80 in all."""
+    """The device functions of the products that a text calls; there are 98 in all."""
     called = sorted(set(re.findall(r"\btw_wgmma_([a-z]+\d+)_(\d+)\b", text)))
     return {f"tw_wgmma_{dtype}_{columns}": _product(dtype, *_KINDS[dtype], int(columns)).strip() for dtype, columns in called}

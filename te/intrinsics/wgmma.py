@@ -33,15 +33,16 @@ __all__ = ["wgmma", "wgmma_store"]
 
 _FEATURE = "wgmma"
 _ROWS, _K_BYTES, _PANEL_BYTES = 64, 32, 128
+_SUMS = {**SUMS, "uint8": "int32"}
 
 
 @shipped("cuda.wgmma")
 def wgmma(layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str = "float16", a_layout: str = "mk") -> TensorIntrin:
-    """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8 added up in
-    int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in "wgmma_c".
-    m: a multiple of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. int8 lies along k.
-    Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
-    sums, size = SUMS[known_dtype(dtype, *SUMS)], DType(dtype).bytes
+    """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8 or uint8 added
+    up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in
+    "wgmma_c". m: a multiple of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. Bytes lie
+    along k. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    sums, size = _SUMS[known_dtype(dtype, *_SUMS)], DType(dtype).bytes
     _check((m, n, k), (a_layout, layout), size)
     shapes = [at_layout(each, m, n, k) for each in (a_layout, layout)]
     a, b = (placeholder(shape, dtype, which) for which, shape in zip("ab", shapes, strict=True))
@@ -89,7 +90,7 @@ def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -
     m, n, k = extents
     panel = _PANEL_BYTES // size
     if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size == 1 and layouts != ("mk", "nk")):
-        raise _refused(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of int8 "mk" and "nk"')
+        raise _refused(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
     whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]
     if not whole or (layouts[1] == "kn" and n > panel and n % panel):
         raise _refused(f"is no {m} by {n} by {k} one",

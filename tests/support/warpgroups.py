@@ -22,7 +22,7 @@ def wgmma_matmul(
     """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
     begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
     other; cluster: of them, neighbours, that copy together."""
-    sums, size = ("int32", 1) if dtype == "int8" else ("float32", 2)
+    sums, size = ("int32", 1) if "int8" in dtype else ("float32", 2)
     a_layout, b_layout = layouts
     A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
     B = te.placeholder((n, k) if b_layout == "nk" else (k, n), dtype, name="B")
@@ -85,7 +85,8 @@ def whole_numbers(program: Program, seed: int = 0) -> list[np.ndarray]:
     from ml_dtypes import bfloat16
 
     rng = np.random.default_rng(seed)
-    return [rng.integers(-8, 9, [int(extent) for extent in each.shape]).astype(bfloat16 if each.dtype == "bfloat16" else each.dtype)
+    return [rng.integers(-8 if each.dtype != "uint8" else 190, 9 if each.dtype != "uint8" else 256,
+                         [int(extent) for extent in each.shape]).astype(bfloat16 if each.dtype == "bfloat16" else each.dtype)
             for each in program.args[:-1]]
 
 

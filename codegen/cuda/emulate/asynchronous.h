@@ -135,7 +135,7 @@ static float of_bits(uint32_t bits) {
 }
 
 static double value_at(uint64_t address, int kind) {
-  if (kind == 2) return *(const int8_t *)address;
+  if (kind >= 2) return kind == 2 ? (double)*(const int8_t *)address : (double)*(const uint8_t *)address;
   uint32_t bits = *(const uint16_t *)address;
   if (kind == 1) return of_bits(bits << 16);
   uint32_t sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
@@ -146,14 +146,15 @@ static double value_at(uint64_t address, int kind) {
 
 // The sums of this thread: rounded once a product.
 static void finish_product(const Product &product) {
-  int bytes = product.kind == 2 ? 1 : 2, terms = 32 / bytes, lane = running % WARPGROUP;
+  bool whole = product.kind >= 2;
+  int bytes = whole ? 1 : 2, terms = 32 / bytes, lane = running % WARPGROUP;
   for (int i = 0; i < product.columns / 2; ++i) {
     int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-    double sum = product.kind == 2 ? (double)((int32_t *)product.c)[i] : (double)((float *)product.c)[i];
+    double sum = whole ? (double)((int32_t *)product.c)[i] : (double)((float *)product.c)[i];
     for (int term = 0; term < terms; ++term)
       sum += value_at(element_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, row, term), product.kind) *
              value_at(element_of(product.b, product.b_turned, product.b_panel, product.b_row, bytes, column, term), product.kind);
-    if (product.kind == 2) ((int32_t *)product.c)[i] = (int32_t)(int64_t)sum;
+    if (whole) ((int32_t *)product.c)[i] = (int32_t)(int64_t)sum;
     else ((float *)product.c)[i] = (float)sum;
   }
   hold(product, -1);

@@ -33,7 +33,7 @@ from ...fragments import WARP_LANES
 from ...ops import cast, conjuncts, const, floormod
 from ...pointers import READS, WRITES, pointer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Seq, Stmt
-from ...visit import Rewriter, seq, substitute, walk
+from ...visit import Rewriter, seq, statements, substitute, walk
 from .barriers import barrier
 from .clusters import Alike
 from .errors import CannotCopyInBulk
@@ -127,7 +127,7 @@ def place_bulk_copies(body: Stmt, hardware: Hardware, analyzer: Analyzer, tensor
                       ) -> tuple[Stmt, tuple[BoxMap, ...]]:
     """(`body` of a kernel with its bulk copies as calls, the maps that these take). tensors: global memory that kernels get;
     stored: what this one writes. Raises CannotCopyInBulk (TW0841)."""
-    pipelines = [node for node in walk(body) if isinstance(node, Attr) and node.key == BULK_PIPELINE]
+    pipelines = [node for node in statements(body) if isinstance(node, Attr) and node.key == BULK_PIPELINE]
     if not pipelines:
         return body, ()
     with_roles = has_roles(body)

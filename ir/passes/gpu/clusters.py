@@ -19,7 +19,7 @@ from ...dtype import INT32
 from ...expr import Expr, IntImm, Range, Var
 from ...ops import const, floordiv, floormod, is_const
 from ...stmt import Attr, For, If, LetStmt, LoopKind, Stmt
-from ...visit import substitute, walk
+from ...visit import statements, substitute, walk
 from .errors import CannotCopyInBulk
 from .hardware import Hardware
 
@@ -30,7 +30,7 @@ ALONG = "blockIdx.x"
 
 def blocks_together(body: Stmt) -> int:
     """The blocks of a cluster of a kernel; 1 where each runs by itself."""
-    return max((node.value.value for node in walk(body) if isinstance(node, Attr) and node.key == CLUSTER
+    return max((node.value.value for node in statements(body) if isinstance(node, Attr) and node.key == CLUSTER
                 and isinstance(node.value, IntImm)), default=1)
 
 
@@ -57,14 +57,14 @@ class Alike:
             raise _refused(f"there are {extent} blocks along {ALONG}, no whole clusters of {blocks}")
         known.bind(rank, Range(const(0), const(blocks)))
         known.bind(number, Range(const(0), known.simplify(floordiv(extent, blocks))))
-        loops = [node for node in walk(body) if isinstance(node, For)]
+        loops = [node for node in statements(body) if isinstance(node, For)]
         split: dict[Var, Expr] = {node.var: number * blocks + rank for node in loops if node.thread == ALONG}
         for node in loops:
             if node.var not in split:
                 known.bind(node.var, Range(node.begin, node.extent))
-        lets = frozenset(node.var for node in walk(body) if isinstance(node, LetStmt))
+        lets = frozenset(node.var for node in statements(body) if isinstance(node, LetStmt))
         found = Alike(known, blocks, split, rank, lets)
-        found.check(loops, [node for node in walk(body) if isinstance(node, If)], hardware)
+        found.check(loops, [node for node in statements(body) if isinstance(node, If)], hardware)
         return found
 
     def are(self, values: Sequence[Expr]) -> bool:
@@ -90,7 +90,7 @@ class Alike:
 
 
 def _copies(body: Stmt) -> bool:
-    return any(isinstance(node, Attr) and node.key == BULK_COPY for node in walk(body))
+    return any(isinstance(node, Attr) and node.key == BULK_COPY for node in statements(body))
 
 
 def _refused(reason: str) -> CannotCopyInBulk:

@@ -27,7 +27,7 @@ from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, IntImm, Node, Range,
 from ...ops import conjuncts, const, logical_and
 from ...stmt import Allocate, For, Function, If, LoopKind, Stmt
 from ...structural import structural_key
-from ...visit import Rewriter, rebuild, rewrite, walk
+from ...visit import Rewriter, rebuild, rewrite, statements, walk
 from ..common.fresh_copy import fresh_copy
 from ..common.simplify import analyzer_for
 from .hardware import BLOCK_TAGS
@@ -48,7 +48,7 @@ def free_interiors(function: Function, whole: Function) -> Function:
     if sum(1 for _ in walk(body)) > MAX_COPIED_NODES:
         return function
     analyzer = analyzer_for(whole)
-    for loop in (*hardware, *(node for node in walk(body) if isinstance(node, For))):
+    for loop in (*hardware, *(node for node in statements(body) if isinstance(node, For))):
         analyzer.bind(loop.var, Range(loop.begin, loop.extent))
     threads = {loop.var for loop in hardware if loop.thread not in BLOCK_TAGS}
     blocks = {loop.var for loop in hardware if loop.thread in BLOCK_TAGS}
@@ -85,7 +85,7 @@ class _Interior:
     def apart(self, body: Stmt, about: set[Var], then: bool) -> Stmt:
         """`body`, or a choice between a copy without the guards about `about` and itself. then: treat the outermost loops
         of the copy likewise."""
-        varying = self.threads | {node.var for node in walk(body) if isinstance(node, For)}
+        varying = self.threads | {node.var for node in statements(body) if isinstance(node, For)}
         always: dict[object, Expr] = {}
         without: set[If] = set()
         for guard in _guards_in_loops(body):

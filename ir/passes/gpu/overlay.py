@@ -20,7 +20,7 @@ from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LoopKind, Seq, Stmt
-from ...visit import rewrite, seq, walk
+from ...visit import rewrite, seq, statements, walk
 from .barriers import BARRIER, is_barrier
 from .hardware import THREAD_TAGS
 
@@ -54,10 +54,10 @@ def separate(function: Function) -> Function:
 def shared_places(function: Function, least: int = _GRANULE) -> tuple[Mapping[Buffer, int], int]:
     """Where each buffer of a kernel's shared memory begins, in bytes, and how many there are: in each other's place as far as they
     are needed one after the other. least: what each begins at a multiple of."""
-    buffers = [node.buffer for node in walk(function.body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
-    lines = _lines(function.body, _shared_by_all(function))
+    buffers = [node.buffer for node in statements(function.body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
+    lines = [(line, _spans(line)) for line in _lines(function.body, _shared_by_all(function))]
     large = [buffer for buffer in buffers if _bytes(buffer) >= _LARGE]  # what is small may be no data: barriers in memory, say
-    apart = {pair for pair in permutations(large, 2) if all(_are_apart(line, *pair) for line in lines)}
+    apart = {pair for pair in permutations(large, 2) if all(_are_apart(*line, *pair) for line in lines)}
     places: dict[Buffer, int] = {}
     for buffer in buffers:
         taken = sorted((place, place + _whole(other)) for other, place in places.items() if (buffer, other) not in apart)
@@ -87,7 +87,7 @@ def _whole(buffer: Buffer) -> int:
 
 def _shared_by_all(function: Function) -> set[Var]:
     """Variables that have one value for all threads of a block."""
-    blocks = {node.var for node in walk(function.body)
+    blocks = {node.var for node in statements(function.body)
               if isinstance(node, For) and node.kind is LoopKind.THREAD and node.thread not in THREAD_TAGS}
     return blocks | {param for param in function.params if isinstance(param, Var)}
 
@@ -128,9 +128,8 @@ def _spans(line: Sequence[Stmt]) -> dict[Buffer, tuple[int, int]]:
     return spans
 
 
-def _are_apart(line: Sequence[Stmt], a: Buffer, b: Buffer) -> bool:
-    """Whether a barrier stands between the last use of the one and the first of the other."""
-    spans = _spans(line)
+def _are_apart(line: Sequence[Stmt], spans: Mapping[Buffer, tuple[int, int]], a: Buffer, b: Buffer) -> bool:
+    """Whether a barrier stands between the last use of the one and the first of the other. spans: of the line."""
     if a not in spans or b not in spans:
         return True
     (begin, end), (start, stop) = spans[a], spans[b]

@@ -28,7 +28,7 @@ from ...ops import cast, ceildiv, const, floordiv, logical_and
 from ...pointers import pointed_to
 from ...stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
-from ...visit import rewrite, substitute, walk
+from ...visit import rewrite, statements, substitute, walk
 from .hardware import Hardware
 
 __all__ = ["OwnPart"]
@@ -77,10 +77,11 @@ class OwnPart:
         pointed = (pointed_to(each) for each in inner)
         self.hidden = bool(buffer.strides) or any(each is not None and each[0] is buffer for each in pointed)
         """Whether somebody reads the memory by other means than its indices."""
-        if not self.hidden:
-            node = self._own_iterations(node, [each for each in inner if _touches(each, buffer)])
-        self.node, inner = node, list(walk(node.body))
-        self.places = [each.indices for each in inner if _touches(each, buffer)]
+        touched = [each for each in inner if _touches(each, buffer)]
+        self.node = node if self.hidden else self._own_iterations(node, touched)
+        if self.node is not node:
+            touched = [each for each in walk(self.node.body) if _touches(each, buffer)]
+        self.places = [each.indices for each in touched]
         self.divided: dict[int, _Division] = {}
         if not self.hidden:
             for dim in range(len(buffer.shape)):
@@ -115,7 +116,7 @@ class OwnPart:
         for dim in range(len(node.buffer.shape)):
             if not any(self._is_one(each.indices[dim]) for each in touched):
                 continue
-            filling = [loop for loop in walk(node.body) if isinstance(loop, For) and _fills(loop, node.buffer, dim)]
+            filling = [loop for loop in statements(node.body) if isinstance(loop, For) and _fills(loop, node.buffer, dim)]
             within = {id(each) for loop in filling for each in walk(loop)}
             accesses = [each for each in walk(node.body) if _touches(each, node.buffer) and id(each) not in within]
             places = {structural_key(each.indices[dim]) for each in accesses}

@@ -24,7 +24,7 @@ from ...expr import Add, BufferLoad, Call, Expr, IntImm, Node, StringImm, Var
 from ...ops import const, floordiv, floormod, if_then_else, is_const, logical_and
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import structural_key
-from ...visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
+from ...visit import Rewriter, children, rebuild, rewrite, seq, statements, substitute, walk
 from .errors import LocalNotConstant, ReductionNotRecognised
 from .hardware import THREAD_TAGS, Hardware, is_hardware
 
@@ -161,7 +161,8 @@ class _Joiner(Rewriter):
 def _begins_within(statement: Stmt, nest: _Nest) -> bool:
     """Whether a reduction's init lies further inside, beside the update."""
     wanted = {store.buffer for store in nest.stores}
-    return any(isinstance(node, BufferStore) and node.buffer in wanted and node not in nest.stores for node in walk(statement))
+    return any(isinstance(node, BufferStore) and node.buffer in wanted and node not in nest.stores
+               for node in statements(statement))
 
 
 def _take_init(done: list[Stmt], nest: _Nest) -> Stmt | None:
@@ -178,7 +179,7 @@ def _take_init(done: list[Stmt], nest: _Nest) -> Stmt | None:
 
 def _allocates(body: Stmt, nest: _Nest) -> bool:
     buffers = {store.buffer for store in nest.stores}
-    return any(isinstance(node, Allocate) and node.buffer in buffers for node in walk(body))
+    return any(isinstance(node, Allocate) and node.buffer in buffers for node in statements(body))
 
 
 def _not_recognised(nest: _Nest) -> ReductionNotRecognised:

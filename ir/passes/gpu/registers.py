@@ -25,7 +25,7 @@ from ...expr import Add, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Max, Mi
 from ...ops import const, logical_and
 from ...stmt import Allocate, BufferStore, For, Function, If, Seq, Stmt
 from ...structural import structural_key
-from ...visit import substitute, walk
+from ...visit import statements, substitute, walk
 from ..common.simplify import analyzer_for
 from .interior import freed, is_guard
 
@@ -40,7 +40,7 @@ def free_registers(function: Function, whole: Function) -> Function:
     for node in walk(function.body):
         if isinstance(node, For):
             analyzer.bind(node.var, Range(node.begin, node.extent))
-    guards = {guard for node in walk(function.body) if isinstance(node, Allocate) and node.buffer.scope == "local"
+    guards = {guard for node in statements(function.body) if isinstance(node, Allocate) and node.buffer.scope == "local"
               for guard in _needless(node, analyzer)}
     return function.with_body(freed(function.body, guards)) if guards else function
 
@@ -58,7 +58,7 @@ def _needless(memory: Allocate, analyzer: Analyzer) -> Iterator[If]:
     buffer = memory.buffer
     places = tuple(Var(f"e{at}", index.dtype) for at, index in enumerate(buffer.shape))
     found = list(_stores(memory.body, buffer, places, (), ()))
-    whole = sum(isinstance(node, BufferStore) and node.buffer is buffer for node in walk(memory.body))
+    whole = sum(isinstance(node, BufferStore) and node.buffer is buffer for node in statements(memory.body))
     if not found or len(found) < whole or not all(_is_harmless(each.store, analyzer) for each in found):
         return
     shared = set(found[0].guards).intersection(*(each.guards for each in found[1:]))
@@ -93,7 +93,7 @@ def _said(
         concerned = {node for node in walk(guard.condition) if isinstance(node, Var)} & set(loops)
         reads = any(isinstance(node, BufferLoad) for node in walk(guard.condition))
         if concerned <= own.keys() and not reads and all(
-                node.buffer is store.buffer for node in walk(guard.then_body) if isinstance(node, BufferStore)):
+                node.buffer is store.buffer for node in statements(guard.then_body) if isinstance(node, BufferStore)):
             yield structural_key(substitute(guard.condition, own)), guard
 
 

@@ -27,7 +27,7 @@ from ...fragments import WARPGROUP_LANES
 from ...ops import const
 from ...pointers import WRITES, pointed_to
 from ...stmt import Allocate, Attr, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ...visit import rebuild, rewrite, seq, walk
+from ...visit import rebuild, rewrite, seq, statements, walk
 from ..common.fresh_copy import fresh_copy
 from .barriers import COMPUTES, is_barrier
 from .errors import CannotCopyInBulk
@@ -43,7 +43,7 @@ REGISTERS, PRODUCER_REGISTERS, MOST_REGISTERS = 65536, 40, 240
 
 def has_roles(body: Stmt) -> bool:
     """Whether a kernel's copies are those of warps of their own."""
-    return any(isinstance(node, Attr) and node.key == BULK_PIPELINE and node.subject == ROLES for node in walk(body))
+    return any(isinstance(node, Attr) and node.key == BULK_PIPELINE and node.subject == ROLES for node in statements(body))
 
 
 def check_roles(hardware: Hardware, subjects: Sequence[object]) -> None:
@@ -74,7 +74,7 @@ def _extra(hardware: Hardware) -> tuple[str, int] | None:
 
 def with_producer(hardware: Hardware, body: Stmt) -> Hardware:
     """The threads of a kernel's launch: four warps more than those that compute, where these have roles."""
-    if not any(isinstance(node, If) and is_role(node.condition) for node in walk(body)):
+    if not any(isinstance(node, If) and is_role(node.condition) for node in statements(body)):
         return hardware
     extra = _extra(hardware)
     assert extra is not None, "checked before"

@@ -21,7 +21,7 @@ from ...fragments import WARPGROUP_CALLS
 from ...ops import bitwise, const, floordiv, floormod, is_const
 from ...pointers import pointed_to, pointer
 from ...stmt import Allocate, BufferStore, Evaluate, For, Function, Stmt
-from ...visit import Rewriter, rewrite, seq, walk
+from ...visit import Rewriter, rewrite, seq, statements, walk
 from .barriers import is_barrier
 from .errors import FragmentMisused
 
@@ -44,7 +44,7 @@ def row_bytes(buffer: Buffer) -> int:
 
 def place_panels(body: Stmt, analyzer: Analyzer) -> Stmt:
     """`body` of a kernel with its swizzled memory as shared memory. Raises FragmentMisused (TW0840)."""
-    if not any(isinstance(node, Allocate) and node.buffer.scope == SCOPE for node in walk(body)):
+    if not any(isinstance(node, Allocate) and node.buffer.scope == SCOPE for node in statements(body)):
         return body
     return _Placer(analyzer).visit(body)
 
@@ -141,7 +141,7 @@ def fence_stores(function: Function) -> Function:
     """What threads stored themselves, tensor cores see behind a fence of each of them before the barrier."""
     read = {target[0] for node in walk(function.body) if isinstance(node, Call) and _is_product(node)
             for arg in node.args if (target := pointed_to(arg)) and target[0].scope == "shared"}
-    if not any(isinstance(node, BufferStore) and node.buffer in read for node in walk(function.body)):
+    if not any(isinstance(node, BufferStore) and node.buffer in read for node in statements(function.body)):
         return function
 
     def rule(node: Stmt) -> Stmt | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...copies import ASYNCHRONOUS, BULK_BOX, BULK_EXPECT, called, is_commit
 from ...fragments import WARPGROUP_CALLS
 from ...stmt import Attr, Evaluate, Function, Seq, Stmt
-from ...visit import rewrite, walk
+from ...visit import rewrite, statements
 
 __all__ = ["begin_products_first"]
 
@@ -44,7 +44,7 @@ def _reordered(sequence: Seq) -> Seq | None:
 
 def _is_copy(part: Stmt) -> bool:
     """Whether a statement begins asynchronous copies, under conditions or not, and does nothing else that others see."""
-    calls = [called(node) for node in walk(part) if isinstance(node, Evaluate)]
+    calls = [called(node) for node in statements(part) if isinstance(node, Evaluate)]
     if calls:
         return all(name == BULK_EXPECT or name.startswith(BULK_BOX) for name in calls)
-    return any(isinstance(node, Attr) and node.key == ASYNCHRONOUS for node in walk(part))
+    return any(isinstance(node, Attr) and node.key == ASYNCHRONOUS for node in statements(part))

@@ -20,7 +20,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad, IntImm, Node, Var
 from ...ops import const, is_const
 from ...stmt import Allocate, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Seq, Stmt, While
-from ...visit import Rewriter, children, loads, rebuild, rewrite, seq, walk
+from ...visit import Rewriter, children, loads, rebuild, rewrite, seq, statements, walk
 from ..common.fresh_copy import fresh_copy
 from .hardware import is_virtual
 
@@ -54,7 +54,7 @@ class _Threads:
         self.loop = loop
         self.touched: set[Var | Buffer] = {loop.var}
         self.expanded: dict[Buffer, Buffer] = {}
-        own = {node.buffer for node in walk(body) if isinstance(node, Allocate)}
+        own = {node.buffer for node in statements(body) if isinstance(node, Allocate)}
         while self._taint(body, own):
             pass
 

@@ -20,6 +20,7 @@ CASES: dict[str, dict[str, Any]] = {
     "columns of A, two groups": {"m": 131, "n": 24, "k": 8, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2},
     "bfloat16 by columns": {"m": 33, "n": 129, "k": 17, "layouts": ("km", "kn"), "tile": (64, 128, 64), "dtype": "bfloat16"},
     "bytes": {"m": 65, "n": 31, "k": 130, "layouts": ("mk", "nk"), "tile": (64, 32, 128), "dtype": "int8"},
+    "bytes without a sign": {"m": 64, "n": 40, "k": 96, "layouts": ("mk", "nk"), "tile": (64, 48, 128), "dtype": "uint8"},
     "rows of 64 bytes": {"m": 65, "n": 24, "k": 72, "layouts": ("mk", "nk"), "tile": (64, 24, 32)},
     "rows of 32 bytes": {"m": 64, "n": 16, "k": 80, "layouts": ("mk", "nk"), "tile": (64, 16, 16), "stages": 2},
     "without a pipeline": {"m": 1, "n": 1, "k": 1, "layouts": ("mk", "nk"), "tile": (64, 8, 128), "stages": 1},
@@ -54,6 +55,17 @@ def test_the_machine_code_has_the_instructions_and_keeps_sums_in_registers() -> 
     launch = kernel.kernels[0]
     assert launch.instructions["HGMMA"] == 4 and launch.instructions["LDGSTS.128"] == 8 and "LDS.128" not in launch.instructions
     assert launch.spilled_bytes == 0 and not re.search(r"\b(LDL|STL|HADD2|F2F)\b", kernel.source("sass"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_bytes_of_either_kind_are_multiplied_by_warpgroups_where_the_rules_say_so(dtype: str) -> None:
+    A, B = te.placeholder((512, 512), dtype, name="A"), te.placeholder((512, 512), dtype, name="B")
+    k = te.reduce_axis((0, 512), name="k")
+    C = te.compute((512, 512), lambda i, j: te.sum(A[i, k].astype("int32") * B[j, k].astype("int32"), axis=k), name="C")
+    s = tw.autoschedule.schedule([C], "cuda -arch=sm_90a")
+    assert s.plan[0].description.startswith("warpgroups")
+    kind = "u8" if dtype == "uint8" else "s8"
+    assert f"k32.s32.{kind}.{kind}" in tw.build(s, [A, B, C], target="cuda -arch=sm_90a").source("ptx")
 
 
 def test_copies_of_later_iterations_begin_while_products_are_under_way() -> None:
