@@ -69,13 +69,13 @@ class Curve:
 
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Tuning report: {{ name }}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tuning report: {{ name }}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 860px; margin: 2em auto; padding: 0 1em; color: #1c2430; }
 h1, h2 { font-weight: 600; } h2 { margin-top: 2em; border-top: 1px solid #d8dee6; padding-top: 1em; }
 table { border-collapse: collapse; } td, th { text-align: left; padding: .15em 1.2em .15em 0; vertical-align: top; }
 pre { background: #f4f6f8; padding: .8em; overflow-x: auto; font-size: 13px; }
-svg { width: 100%; height: auto; } text { font: 11px system-ui; fill: #526070; }
+.wide { overflow-x: auto; } svg { width: 100%; min-width: 560px; height: auto; } text { font: 11px system-ui; fill: #526070; }
 .grid { stroke: #e3e8ee; } .trial { fill: #8aa4c0; } .best { fill: none; stroke: #c2410c; stroke-width: 2; }
 .failed { stroke: #b91c1c; stroke-width: 1.5; } .base { stroke: #64748b; stroke-dasharray: 5 4; }
 </style></head><body>
@@ -96,7 +96,7 @@ svg { width: 100%; height: auto; } text { font: 11px system-ui; fill: #526070; }
 <tr><th>key</th><td>{{ task.key.digest }}</td></tr>
 </table>
 {% if curve %}
-<svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="time of each trial, and of the best so far">
+<div class="wide"><svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="time of each trial, and of the best so far">
 {% for y, label in curve.grid %}
 <line class="grid" x1="{{ left }}" x2="{{ width }}" y1="{{ y }}" y2="{{ y }}"/>
 <text x="{{ left - 6 }}" y="{{ y + 4 }}" text-anchor="end">{{ label }}</text>
@@ -116,14 +116,14 @@ svg { width: 100%; height: auto; } text { font: 11px system-ui; fill: #526070; }
 {% for x, y, label in curve.points %}
 <circle class="trial" cx="{{ x }}" cy="{{ y }}" r="3"><title>{{ label }}</title></circle>
 {% endfor %}
-<polyline class="best" points="{{ curve.line }}"/></svg>
+<polyline class="best" points="{{ curve.line }}"/></svg></div>
 {% endif %}
 {% if failures %}
-<table><tr><th>failure</th><th>trials</th><th>the first message</th></tr>
+<div class="wide"><table><tr><th>failure</th><th>trials</th><th>the first message</th></tr>
 {% for kind, count, message in failures %}
 <tr><td>{{ kind }}</td><td>{{ count }}</td><td>{{ message }}</td></tr>
 {% endfor %}
-</table>
+</table></div>
 {% endif %}
 {% if records %}<details><summary>the best schedule</summary><pre>{{ records }}</pre></details>{% endif %}
 
