@@ -69,7 +69,8 @@ class Curve:
 
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tuning report: {{ name }}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Tuning report: {{ name }}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 860px; margin: 2em auto; padding: 0 1em; color: #1c2430; }
 h1, h2 { font-weight: 600; } h2 { margin-top: 2em; border-top: 1px solid #d8dee6; padding-top: 1em; }
