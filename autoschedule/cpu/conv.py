@@ -205,6 +205,8 @@ def _tile(stage: Stage, outer: list[IterVar], places: list[IterVar], tile: Tile)
     stage.reorder(*outer, *tiles, *reduced, *inner, *rest)
     for axis in inner:
         stage.unroll(axis)
+    if reduced and constant_extent(reduced[-1]) == 2:   # LLVM keeps a loop of two steps, and a good part of the sums in memory
+        stage.unroll(reduced[-1])
 
 
 def _store(
