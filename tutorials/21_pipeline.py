@@ -17,25 +17,32 @@ N = 64
 A, B = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
 k = te.reduce_axis((0, N), "k")
 C = te.compute((N, N), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
-s = te.create_schedule(C.op)
-sums = s.cache_write(C, "local")
-tiles = [s.cache_read(tensor, "shared", [sums]) for tensor in (A, B)]
-rows, columns, y, x = s[C].tile(*C.op.axis, 16, 16)
-s[C].bind(rows, te.thread_axis("blockIdx.y"))
-s[C].bind(columns, te.thread_axis("blockIdx.x"))
-s[C].bind(y, te.thread_axis((0, 16), "threadIdx.y"))
-s[C].bind(x, te.thread_axis((0, 16), "threadIdx.x"))
-s[sums].compute_at(s[C], x)
-outer, inner = s[sums].split(s[sums].op.reduce_axis[0], factor=16)
-for tile in tiles:
-    s[tile].compute_at(s[sums], outer)
-    rest, lanes = s[tile].split(s[tile].fuse(*s[tile].op.axis), factor=4)  # 16 bytes a copy
-    s[tile].vectorize(lanes)
-    rest, x = s[tile].split(rest, factor=16)
-    _, y = s[tile].split(rest, factor=16)
-    s[tile].bind(y, te.thread_axis((0, 16), "threadIdx.y"))
-    s[tile].bind(x, te.thread_axis((0, 16), "threadIdx.x"))
-    s[tile].pipeline(3)
+
+
+def in_tiles(by_threads, **how):
+    """The product with tiles of both sides in shared memory. by_threads: whether all threads copy them, 16 bytes each. how: what
+    `pipeline` takes beside the number of places."""
+    s = te.create_schedule(C.op)
+    sums = s.cache_write(C, "local")
+    tiles = [s.cache_read(tensor, "shared", [sums]) for tensor in (A, B)]
+    rows, columns, y, x = s[C].tile(*C.op.axis, 16, 16)
+    for axis, name in ((rows, "blockIdx.y"), (columns, "blockIdx.x"), (y, "threadIdx.y"), (x, "threadIdx.x")):
+        s[C].bind(axis, te.thread_axis(name))
+    s[sums].compute_at(s[C], x)
+    outer, _ = s[sums].split(s[sums].op.reduce_axis[0], factor=16)
+    for tile in tiles:
+        s[tile].compute_at(s[sums], outer)
+        if by_threads:
+            rest, lanes = s[tile].split(s[tile].fuse(*s[tile].op.axis), factor=4)
+            s[tile].vectorize(lanes)
+            for name in ("threadIdx.x", "threadIdx.y"):
+                rest, thread = s[tile].split(rest, factor=16)
+                s[tile].bind(thread, te.thread_axis((0, 16), name))
+        s[tile].pipeline(3, **how)
+    return s
+
+
+s = in_tiles(by_threads=True)
 print(tw.lower(s, [A, B, C]))
 
 kernel = tw.build(s, [A, B, C], target="cuda -emulate")
@@ -73,25 +80,7 @@ for what, changed in (
 # An H100 has an engine that copies whole boxes of a tensor (TMA): `pipeline(3, by="tma")` has one thread ask for a tile, whose
 # loops stay as they are declared. It says how many bytes will come; all wait at a barrier in shared memory, of which each place of
 # the pipeline has one, until they are there. Outside of the tensor lie zeros.
-
-
-def by_boxes(**how):
-    """The product with tiles that come as boxes. how: what `pipeline` takes beside the number of places."""
-    s = te.create_schedule(C.op)
-    sums = s.cache_write(C, "local")
-    tiles = [s.cache_read(tensor, "shared", [sums]) for tensor in (A, B)]
-    rows, columns, y, x = s[C].tile(*C.op.axis, 16, 16)
-    for axis, name in ((rows, "blockIdx.y"), (columns, "blockIdx.x"), (y, "threadIdx.y"), (x, "threadIdx.x")):
-        s[C].bind(axis, te.thread_axis(name))
-    s[sums].compute_at(s[C], x)
-    outer, _ = s[sums].split(s[sums].op.reduce_axis[0], factor=16)
-    for tile in tiles:
-        s[tile].compute_at(s[sums], outer)
-        s[tile].pipeline(3, **how)
-    return s
-
-
-s = by_boxes(by="tma")
+s = in_tiles(by_threads=False, by="tma")
 kernel = tw.build(s, [A, B, C], target="cuda -emulate -arch=sm_90a")
 text = kernel.source("cuda")
 print(text[text.index("for (int k_outer"):])
@@ -103,7 +92,7 @@ np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 # Warps may have roles: with `warp_specialize=True` four more warps ask for the tiles, as far ahead as there are places, and wait at
 # a second barrier of each place until those that compute have no more need of it. No barrier of all threads is left in the loop.
-s = by_boxes(by="tma", warp_specialize=True)
+s = in_tiles(by_threads=False, by="tma", warp_specialize=True)
 kernel = tw.build(s, [A, B, C], target="cuda -emulate -arch=sm_90a")
 text = kernel.source("cuda")
 print(text[text.index("if (tw_computes"):])

@@ -63,6 +63,9 @@ ENGINE_LATENCY = 200
 """Cycles that the copy engine takes beyond those of a load, until a barrier tells of a box."""
 CLUSTER_LATENCY = 200
 """Until a block knows that another is done with a part."""
+CLUSTERS = {2: 1.0, 4: 32 / 33}
+"""Blocks of one, and of the multiprocessors those that clusters of them can use: an H100's lie in parts of 16 or 18, of which each
+cluster has one."""
 MOST_DIMENSIONS, ROW_BYTES = 5, 16
 """Of a box; what rows of a tensor begin at multiples of."""
 
@@ -168,11 +171,16 @@ def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
 
 
 def _by_clusters(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
-    """A tile, and the same for blocks in pairs, where there are whole pairs that share their rows, or in bands their columns."""
+    """A tile, and the same for blocks in clusters, where there are whole ones that share their rows, or in bands their columns."""
     grid = _grid(found, tile, gpu)
     neighbours = tile.band if tile.band > 1 else grid.across
-    pairs = tile.roles and neighbours % 2 == 0 and tile.resident % 2 == 0 and _shared(tile) // 2 % PANEL_ROWS == 0
-    return [tile, replace(tile, cluster=2)] if pairs else [tile]
+    clusters: list[Tile] = []
+    for blocks, used in CLUSTERS.items():
+        resident = int(tile.resident * used) // blocks * blocks
+        if tile.roles and neighbours % blocks == 0 and bool(resident) == bool(tile.resident) and (
+                _shared(tile) // blocks % PANEL_ROWS == 0):
+            clusters.append(replace(tile, cluster=blocks, resident=resident))
+    return [tile, *clusters]
 
 
 def _shared(tile: Tile) -> int:
@@ -201,12 +209,12 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     size = found.a.dtype.bytes
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
     depth, at_once = PANEL_BYTES // size, _at_once(tile, gpu)
-    waves, parts = ceil(blocks / gpu.processors), ceil(terms / depth)
+    waves, parts = ceil(blocks / (gpu.processors * CLUSTERS.get(tile.cluster, 1))), ceil(terms / depth)
     math = tile.rows * tile.columns * depth / (gpu.warpgroup * 2 / size)
     filled = (tile.rows + tile.columns) * PANEL_BYTES
     read = tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES
     begun = 0 if tile.boxes else 4 * filled / VECTOR / WARP / 4
-    latency = gpu.latency + ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster > 1)
+    latency = gpu.latency + ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster - 1)
     name, busy = max(("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun),
                      key=lambda part: part[1])
     resident = min(at_once, waves)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from .tensor_core import sums_stored
+
 __all__ = ["WARPGROUP_ROWS", "product_rows"]
 
 
@@ -80,21 +82,8 @@ static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
 #pragma unroll
   for (int i = 0; i < count; ++i) c[i] = 0;
 }""",
-    "tw_wgmma_store": """
-// pairs: the tile and the stride are of whole pairs of elements.
-template <class C>
-static __device__ __forceinline__ void tw_wgmma_store(C *tile, const C *c, int stride, int pairs) {
-  const int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, place = (int)threadIdx.x % 4 * 2;
-  for (int i = 0; i < 2; ++i) {
-    C *to = tile + (row + i * 8) * stride + place;
-    if (pairs) {
-      const tw_vector<C, 2> both = {{c[2 * i], c[2 * i + 1]}};
-      tw_store(to, both);
-    } else {
-      to[0] = c[2 * i], to[1] = c[2 * i + 1];
-    }
-  }
-}""",
+    "tw_wgmma_store": sums_stored(
+        "tw_wgmma_store", "(int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4", "(int)threadIdx.x % 4 * 2"),
 }
 
 

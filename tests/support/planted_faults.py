@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright.codegen.cuda import unit
 
-__all__ = ["BARRIER", "built", "dropped", "replaced"]
+__all__ = ["BARRIER", "built", "dropped", "orders", "replaced"]
 
 BARRIER = "__syncthreads();"
 
@@ -40,6 +40,13 @@ def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:
         return text.replace(old, new, count)
 
     return mutate
+
+
+def orders(monkeypatch: pytest.MonkeyPatch, count: int = 3) -> Iterator[int]:
+    """So many orders of blocks and threads, in each of which the emulator then runs kernels."""
+    for seed in range(count):
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        yield seed
 
 
 def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate: Callable[[str], str],

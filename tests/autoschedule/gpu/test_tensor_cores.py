@@ -163,8 +163,21 @@ def test_so_many_bytes_are_in_flight_that_memory_never_waits(dtype: str, rows: i
     tile = picked[0].apply.args[2]
     assert tile.boxes, picked[0].description
     blocks = min(hopper._at_once(tile, gpu) * gpu.processors, math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns))
-    ahead = (tile.rows * (1 if tile.cluster == 1 else 0.5) + tile.columns) * 128 * (tile.stages - (not tile.roles))
+    ahead = (tile.rows / tile.cluster + tile.columns) * 128 * (tile.stages - (not tile.roles))
     assert blocks * ahead >= LATENCY * gpu.memory_rate * gpu.clock * 1e9, f"{picked[0].description}: {blocks * ahead:.0f} bytes"
+
+
+def test_clusters_of_four_fetch_what_all_read_once_and_agree_in_any_order() -> None:
+    A, B = te.placeholder((128, 136), "float16", name="A"), te.placeholder((512, 136), "float16", name="B")
+    output = topi.matmul(A, B, transpose_b=True, out_dtype="float32")
+
+    def four(ways: Sequence[Candidate]) -> int:
+        return next(at for at, way in enumerate(ways) if re.search(r"tiles of 64 x 16,.*clusters of 4", way.description))
+
+    rng, target = np.random.default_rng(1), "cuda -emulate -arch=sm_90a"
+    assert gpu_choices.differs(output, rng, four, bits=False, tolerance=1e-3, target=target) == ""
+    large = product(8192, 8192, 8192, "float16", (False, True))
+    assert "clusters of 4" in schedule([large], "cuda -arch=sm_90a").plan[0].description
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])

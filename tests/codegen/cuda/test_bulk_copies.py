@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from gpu_programs import Program, block, thread
-from planted_faults import BARRIER, built, replaced
+from planted_faults import BARRIER, built, orders, replaced
 from tilewright import te
 from tilewright.errors import CudaError, ScheduleError
 from warpgroups import TARGET, wgmma_matmul, whole_numbers
@@ -68,8 +68,7 @@ def test_products_of_boxes_are_exact_at_any_size_and_in_any_order_of_threads(nam
     program = wgmma_matmul(**{"bulk": True, **CASES[name]})
     kernel = tw.build(program.schedule, program.args, target=TARGET)
     inputs = whole_numbers(program)
-    for seed in range(3):
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+    for _ in orders(monkeypatch):
         found = program.output()
         kernel(*inputs, found)
         np.testing.assert_array_equal(found, program.reference(*inputs))
@@ -167,8 +166,7 @@ def test_planted_faults_are_found_in_every_order_of_threads(name: str, monkeypat
     mutate, message = FAULTS[name]
     program = wgmma_matmul(64, 64, 256, bulk=True)
     kernel = built(monkeypatch, program, mutate, TARGET)
-    for seed in range(3):
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+    for _ in orders(monkeypatch):
         with pytest.raises(CudaError, match=rf"(?s){message}"):
             kernel(*whole_numbers(program), program.output())
 
@@ -200,8 +198,7 @@ def test_planted_faults_of_roles_are_found_in_every_order_of_threads(name: str, 
     mutate, message = ROLE_FAULTS[name]
     program = wgmma_matmul(64, 64, 320, bulk=True, roles=True)
     kernel = built(monkeypatch, program, mutate, TARGET)
-    for seed in range(3):
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+    for _ in orders(monkeypatch):
         with pytest.raises(CudaError, match=rf"(?s){message}"):
             kernel(*whole_numbers(program), program.output())
 
@@ -231,8 +228,7 @@ def test_planted_faults_of_clusters_are_found_in_every_order_of_threads(name: st
     mutate, message = CLUSTER_FAULTS[name]
     program = wgmma_matmul(64, 128, 320, bulk=True, roles=True, cluster=2)
     kernel = built(monkeypatch, program, mutate, TARGET)
-    for seed in range(3):
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+    for _ in orders(monkeypatch):
         with pytest.raises(CudaError, match=rf"(?s){message}"):
             kernel(*whole_numbers(program), program.output())
 

@@ -10,7 +10,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from planted_faults import BARRIER, built, replaced
+from planted_faults import BARRIER, built, orders, replaced
 from tilewright import te
 from tilewright.errors import CudaError, TensorExpressionError
 from warpgroups import TARGET, wgmma_matmul, whole_numbers
@@ -32,8 +32,7 @@ def test_products_are_exact_at_any_size_and_in_any_order_of_threads(name: str, m
     program = wgmma_matmul(**CASES[name])
     kernel = tw.build(program.schedule, program.args, target=TARGET)
     inputs = whole_numbers(program)
-    for seed in range(3):
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+    for _ in orders(monkeypatch):
         found = program.output()
         kernel(*inputs, found)
         np.testing.assert_array_equal(found, program.reference(*inputs))
@@ -106,8 +105,7 @@ def test_planted_faults_are_found_in_every_order_of_threads(name: str, monkeypat
     mutate, message = FAULTS[name]
     program = wgmma_matmul(64, 64, 200)
     kernel = built(monkeypatch, program, mutate, TARGET)
-    for seed in range(3):
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+    for _ in orders(monkeypatch):
         with pytest.raises(CudaError, match=rf"(?s){message}"):
             kernel(*whole_numbers(program), program.output())
 
