@@ -9,12 +9,13 @@ import argparse
 import runpy
 import sys
 import tomllib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ..arguments import is_sequence
 from ..errors import TilewrightError, user_source
 from ..untrusted import printable
 
@@ -36,8 +37,8 @@ def add_commands(commands: Any) -> None:
     """Adds the command to argparse's subparsers."""
     export = commands.add_parser("export", help="write a library from functions' kernels", description=(
         "Calls FUNCTION of FILE.py, builds what it returns ((schedule, args), a list of tensors, or a dict of names to "
-        "these), and writes the library with its C header and manifest; or does so for every function that LIBRARY.toml lists. "
-        "--python writes a Python package in place of the library, which needs numpy alone."))
+        "these; a list by its name will do), and writes the library with its C header and manifest; or does so for every "
+        "function that LIBRARY.toml lists. --python writes a Python package in place of the library, which needs numpy alone."))
     export.add_argument("source", metavar="FILE.py:FUNCTION | LIBRARY.toml")
     export.add_argument("library", metavar="LIBRARY", nargs="?",
                         help="libname.so, libname.a or name.o; with --python, or for LIBRARY.toml, a folder (default: this one)")
@@ -170,16 +171,18 @@ def _bad(path: str, reason: str, fix: str, allowed: str = "") -> TilewrightError
 
 
 def _declared(source: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """What the function that FILE.py:FUNCTION names returns; None, having said why, where there is none."""
+    """What FILE.py:NAME returns, or is where it is a list; None, having said why, where there is none."""
     path, _, name = source.rpartition(":")
-    function: Callable[..., Any] | None = None
+    made: Any = None
     if path and Path(path).is_file():
         with own_folder(path):
-            function = runpy.run_path(path).get(name)
-    if not callable(function):
-        _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
-        return None
-    return function(**(arguments or {}))
+            made = runpy.run_path(path).get(name)
+    if callable(made):
+        return made(**(arguments or {}))
+    if is_sequence(made) and not arguments:
+        return made
+    _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
+    return None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from ..arguments import is_sequence
 from ..autotune.errors import BadTuningFile
 from ..errors import user_source
 from ..untrusted import printable
@@ -97,6 +98,8 @@ def task_of(what: str, target: str) -> Task:
         raise _bad(what, f"there is no file {path}", "the path of a Python file")
     scope = run_file(path)
     function = scope.get(name)
+    if is_sequence(function):
+        return Task.of(function, target, name=name)
     if not callable(function):
         names = [key for key, value in scope.items() if callable(value) and not key.startswith("_")]
         raise _bad(what, f"{path} has no function {name!r}", ", ".join(names))

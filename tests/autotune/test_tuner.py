@@ -279,7 +279,8 @@ def test_the_command_line_tunes_lists_exports_imports_and_reports(tmp_path: Path
 
 
 def test_a_file_that_gives_nothing_to_tune_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "program.py").write_text(PROGRAM + "listed = doubled()\n")
+    assert task_of(f"{tmp_path / 'program.py'}:listed", "llvm").name == "listed"
     with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*it names no function"):
         task_of(str(tmp_path / "program.py"), "llvm")
     with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*no function 'tripled'(.|\n)*allowed: doubled"):

@@ -21,6 +21,8 @@ def halve():
 def both():
     A = te.placeholder((8,), name="A")
     return {"thrice": [A, te.compute((8,), lambda i: A[i] * 3, name="B")], "halve": halve()}
+
+listed = halve()
 """
 
 
@@ -39,6 +41,11 @@ def test_a_function_becomes_a_library(program: Path, tmp_path: Path, capsys: pyt
     assert (out == 0.5).all()
     assert main(["export", f"{program}:halve", str(library), "--name", "in_half"]) == 0
     assert tw.load(library).name == "in_half"
+
+
+def test_a_list_becomes_a_library_by_its_name(program: Path, tmp_path: Path) -> None:
+    assert main(["export", f"{program}:listed", str(tmp_path / "libx.so")]) == 0
+    assert tw.load(tmp_path / "libx.so").name == "listed"
 
 
 def test_a_dict_becomes_a_library_of_several(program: Path, tmp_path: Path) -> None:
