@@ -131,6 +131,7 @@ def run_selections(seed: int, case: int, target: str = "llvm", shrink_seconds: f
         program = draw_selected(numbers)
         report.update(name=program.name, target=options.target, exact=exact)
         report["tried"] = dict(check_selections(program, taken, options, exact))
+        report["choices"] = {mode: report["tried"][mode] for mode in ("default", "exact") if mode in report["tried"]}
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         kept = numbers.made, taken.made[drawn:]
         report.update(_explained(seed, case, options, exact, kept, error, shrink_seconds))

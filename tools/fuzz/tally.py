@@ -12,7 +12,7 @@ __all__ = ["Tally"]
 
 class Tally:
     """Adds up reports. whole: cases whose every primitive was accepted, and which lowered; exact: whose schedule keeps
-    every bit."""
+    every bit. choices: of schedules that rules choose, how many were compared, by what was asked of them."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -21,6 +21,7 @@ class Tally:
         self.programs: Counter[str] = Counter()
         self.targets: Counter[str] = Counter()
         self.tried: Counter[str] = Counter()
+        self.choices: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.codes: Counter[str] = Counter()
         self.slowest: list[tuple[float, int]] = []
@@ -31,6 +32,7 @@ class Tally:
         self.programs[report["name"]] += 1
         self.targets[report.get("target", "?")] += 1
         self.tried.update(report["tried"])
+        self.choices.update(report.get("choices", {}))
         for primitive, codes in report["refused"].items():
             self.refused[primitive] += len(codes)
             self.codes.update(codes)
@@ -47,7 +49,7 @@ class Tally:
     def plain(self) -> dict[str, Any]:
         """The run as plain data."""
         return {"seed": self.seed, "cases": self.count, "exact": self.exact,
-                "failed": [failure["case"] for failure in self.failures],
+                "failed": [failure["case"] for failure in self.failures], "choices": dict(self.choices),
                 "programs": dict(self.programs), "targets": dict(self.targets), "tried": dict(self.tried),
                 "refused": dict(self.refused), "codes": dict(self.codes), "coverage": self.coverage.plain()}
 
@@ -56,6 +58,8 @@ class Tally:
             f"seed {self.seed}: {self.count} cases, {len(self.failures)} failed, {self.whole} schedules accepted in full "
             f"({self.whole / max(self.count, 1):.0%})",
             f"  schedules that keep every bit: {self.exact} ({self.exact / max(self.count, 1):.0%})",
+            *([f"  choices compared: {', '.join(f'{many} {what}' for what, many in sorted(self.choices.items()))}"]
+              if self.choices else []),
             f"  primitives tried {sum(self.tried.values())}, refused {sum(self.refused.values())}: {dict(self.refused)}",
             f"  codes: {dict(self.codes)}", f"  programs: {dict(self.programs)}", f"  targets: {dict(self.targets)}",
             f"  slowest (s, case): {self.slowest}",

@@ -17,6 +17,7 @@ from tilewright.tools.fuzz.contractions import draw_contraction
 from tilewright.tools.fuzz.norms import draw_norm, draw_running
 from tilewright.tools.fuzz.reductions import draw_reduction
 from tilewright.tools.fuzz.selections import check_selections, run_selections
+from tilewright.tools.fuzz.tally import Tally
 
 
 def checked(program: Program) -> Function:
@@ -60,3 +61,12 @@ def test_a_candidate_that_computes_something_else_is_named() -> None:
     program = Program("sums", [a, out], [given, given.sum(1) + 1], [False, True])
     with pytest.raises(Failure, match=r"taken \[\d*\]: \[.*\], against numpy: out\[0\] is 28.0, expected 29.0"):
         check_selections(program, forced([]), Options(quick=True), exact=False)
+
+
+def test_choices_that_were_compared_are_counted_by_what_was_asked_of_them() -> None:
+    tally = Tally(1)
+    for choices in ({"default": 8}, {"exact": 3}, {"default": 1}):
+        tally.add({"case": 0, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "choices": choices})
+    assert "choices compared: 9 default, 3 exact" in str(tally) and tally.plain()["choices"] == {"default": 9, "exact": 3}
+    report = run_selections(3, 0)
+    assert sum(report["choices"].values()) >= 1
