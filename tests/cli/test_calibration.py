@@ -45,6 +45,19 @@ def test_it_is_kept_and_its_difference_from_the_row_is_shown(
     assert ("calibration", True) in [(finding.part, finding.found) for finding in examine()]
 
 
+@pytest.mark.parametrize("before", [None, "damaged"])
+def test_what_cannot_be_used_is_measured_again(before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "measured.json"
+    if before is not None:
+        path.write_text(before)
+    monkeypatch.setenv("TILEWRIGHT_CALIBRATION", str(path))
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))  # whose keys say what was measured
+    monkeypatch.setattr(calibration, "REPEAT", 1)
+    monkeypatch.setattr(calibration, "measured", lambda row: iter([{"clock": calibration._clock()}]))
+    assert main(["doctor", "--calibrate"]) == 0
+    assert calibration_of(Target.parse("llvm")) is not None
+
+
 def test_nothing_is_kept_where_nothing_may_be_or_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
