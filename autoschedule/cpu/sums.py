@@ -270,8 +270,9 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
     for axis in rows:
         stage.unroll(axis)
     stage.vectorize(lane)
-    if before or after:
-        accumulator.compute_at(stage, (*before, *(late if order.panels else ()), *after)[-1])
+    around = (*before, *(late if order.panels else ()), *after)
+    if around:
+        accumulator.compute_at(stage, around[-1])
     _sum_up(accumulator, {places.index(at): size for at, size in sizes.items()}, len(plan.lane), ())
     for part in group.parts:
         terms = _terms(group, part)
@@ -311,7 +312,7 @@ def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> 
     turned = [at for at, axis in enumerate(op.axis) if axis in sources]
     tasks = ceil((length(plan.lane) or 1) / width)
     for at, axis in enumerate(op.axis):
-        if at not in free and axis not in plan.lane:
+        if at not in free and axis not in plan.lane and not (at in turned and at in sizes):
             tasks *= ceil((constant_extent(axis) or 1) / (block if at in turned else sizes.get(at, 1)))
     held = sum(_read(load, tile | {op.axis[at]: block for at in turned}) for load in copied) * op.output(0).dtype.bytes
     panels = bool(copied) and not group.held and tasks >= TASKS * group.machine.cores and held <= group.machine.l2 // 2

@@ -308,3 +308,19 @@ def test_panels_of_lanes_that_are_one_vector_stay_outside_of_all_loops() -> None
     for at in range(counts[0] - 1, counts[1]):
         text = str(tw.lower(take(at), [A, B, C]))
         assert "130" in text and "vectorized" in text
+
+
+def test_a_tile_over_the_axis_along_which_its_copy_lies_is_computed_within_the_loops_around_it() -> None:
+    a, b = placeholder(3, 8, 1100), placeholder(6, 3, name="B")
+    d = te.reduce_axis((0, 3), "d")
+    out = te.compute((1100, 6, 8), lambda i, j, c: te.sum(a[d, c, i] * b[j, d], axis=d), "out")
+
+    def ways(chosen: int) -> te.Schedule:
+        """As sums of any form, by the tile at this place."""
+        return scheduler.schedule(out, "llvm -mcpu=znver4", chooser=lambda name, candidates: next(
+            at for at in range(len(candidates))[::-1] if not name.startswith("sums") or at <= chosen))
+
+    number = len(ways(1 << 30).decisions[-1].candidates)
+    for at in range(number):
+        text = str(tw.lower(ways(at), [a, b, out]))
+        assert "out.local: local float32[1100" not in text, ways(at).plan
