@@ -4,7 +4,7 @@
 
     for blockIdx.y: batches and heads     for blockIdx.x: 64 rows i       q of them in shared memory
       for c: 64 terms j at a time                                         # s.online(y, 64)
-        k, v = 64 rows of each                                            # shared, by all threads
+        k, v = 64 rows of each                        # shared, by all threads, where that is quicker a part ahead
         scores[64, 64] = q * k                                            # a thread has 4 x 4 of them in registers, and stores them
         peak, weight, total = of the rows of scores                       # 16 threads a row, by shuffles
         part[64, e] = weight * v                                          # a thread has 4 x 4, in registers
@@ -48,6 +48,7 @@ ROWS, TERMS = (64, 32, 128, 16), (64, 32, 16)
 """Of a block, and of a part of the sum."""
 THREADS = ((16, 16), (8, 16), (16, 8), (8, 8))
 """Along rows, and along terms and columns."""
+STAGES = (1, 2)
 MOST_OWN = 8
 """Rows of a thread."""
 MOST_COLUMNS = 256
@@ -67,11 +68,13 @@ PADDING = 4
 
 @dataclass(frozen=True)
 class Tile:
-    """rows: of a block; terms: of a part of the sum; threads: along rows, and along terms and columns."""
+    """rows: of a block; terms: of a part of the sum; threads: along rows, and along terms and columns. stages: of the pipelines
+    that fill what is read of each part; 1 where it is loaded when it is needed."""
 
     rows: int
     terms: int
     threads: tuple[int, int]
+    stages: int = 1
 
     @property
     def own(self) -> int:
@@ -80,7 +83,7 @@ class Tile:
 
     def __str__(self) -> str:
         return (f"{self.rows} rows a block, {self.terms} terms at a time, {self.threads[0]} x {self.threads[1]} threads "
-                f"of {self.own} rows; scores are not stored")
+                f"of {self.own} rows{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored")
 
 
 def online(group: Group) -> bool:
@@ -120,21 +123,20 @@ def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
     for each in ROWS:
         for some in TERMS:
             for threads in THREADS:
-                tile = Tile(each, some, threads)
-                begins = form.of_output[1]
+                tile, begins = Tile(each, some, threads), form.of_output[1]
                 fits = (each % threads[0] == 0 and some % threads[1] == 0 and tile.own <= MOST_OWN and columns <= MOST_COLUMNS
                         and (begins == 0 or begins % each == 0))
                 small = each < 2 * max(rows, ROWS[-1]) and some < 2 * max(terms, TERMS[-1])
-                shared = _shared_bytes(tile, depth, columns, bytes_each)
-                if fits and small and _registers(tile, columns) <= MOST_REGISTERS and shared <= gpu.block_shared:
-                    tiles.append(tile)
-    return tiles
+                if fits and small and _registers(tile, columns) <= MOST_REGISTERS:
+                    tiles += [replace(tile, stages=stages) for stages in STAGES if stages == 1 or form.is_copied and some < terms]
+    return [tile for tile in tiles if _shared_bytes(tile, depth, columns, bytes_each) <= gpu.block_shared]
 
 
 def _shared_bytes(tile: Tile, depth: int, columns: int, size: int) -> int:
     """Of both sides of the product, scores and weights, what these are multiplied with, and numbers of rows."""
     both = (tile.rows + tile.terms) * (depth + PADDING)
-    return size * (both + 2 * tile.rows * (tile.terms + PADDING) + tile.terms * columns + 2 * tile.rows)
+    more = (tile.stages - 1) * tile.terms * (depth + PADDING + columns)
+    return size * (both + more + 2 * tile.rows * (tile.terms + PADDING) + tile.terms * columns + 2 * tile.rows)
 
 
 def _registers(tile: Tile, columns: int) -> int:
@@ -161,7 +163,8 @@ def _time(form: OnlineForm, tile: Tile, gpu: Gpu) -> Estimate:
     multiplied = tile.own * (tile.terms / tile.threads[1] * depth + across * tile.terms)
     begun = threads / WARP / 4 * (MORE * multiplied + OF_SCORES * tile.own * tile.terms / tile.threads[1])
     name, busy = max(("fma throughput", math), ("shared memory", loads), ("instructions", begun), key=lambda part: part[1])
-    idle = max(gpu.latency + BARRIERS * BARRIER - (resident - 1) * (busy + powers), 0) / resident
+    waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy - powers, 0)) + BARRIERS * BARRIER
+    idle = max(waits - (resident - 1) * (busy + powers), 0) / resident
     step = 1 / (gpu.clock * 1e9)
     return Estimate(((name, waves * parts * busy * step), ("exponentials", waves * parts * powers * step),
                      ("waiting for memory", waves * parts * idle * step), ("launch", LAUNCH)))
@@ -190,7 +193,7 @@ def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
     merged, chunk = _merged(made["merged"], at)
     rows = form.row
     _sums(made["part"], made["weight"], made["factor"], made.get("rounded"), (merged, chunk), 1 + rows, tile)
-    _filled(made["factor"], (merged, chunk), tile)
+    _filled(made["factor"], (merged, chunk), tile, tile.stages)
     for name in ("peak", "total"):
         _reduced(made[name], (merged, chunk), 1 + rows, tile)
     _weighed(made["weight"], (merged, chunk), 1 + rows, tile)
@@ -257,10 +260,12 @@ def _in_registers(copy: Stage, at: tuple[Stage, IterVar]) -> None:
         copy.unroll(axis)
 
 
-def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile) -> None:
-    """Shared memory that all threads fill, neighbours along the last axis."""
+def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1) -> None:
+    """Shared memory that all threads fill, neighbours along the last axis. stages: of the pipeline that does."""
     stage.set_scope("shared")
     stage.compute_at(*at)
+    if stages > 1:
+        stage.pipeline(stages)
     rest, vector = stage.split(fused(stage, stage.op.axis[-2:]), factor=_along_last(stage))
     rest, x = stage.split(rest, factor=tile.threads[1])
     rest, y = stage.split(rest, factor=tile.threads[0])
@@ -340,14 +345,16 @@ def _multiplied(
     for axis in (term, i, j):
         sums.unroll(axis)
     for load in sides:
-        _side(s, sums, load, (j if j in axes_of(load) else i, depth), (chunk if j in axes_of(load) else block, (sums, some)), tile)
+        own = j in axes_of(load)
+        _side(s, sums, load, (j if own else i, depth), (chunk if own else block, (sums, some)), tile, tile.stages if own else 1)
 
 
 def _side(
     s: Schedule, sums: Stage, load: ProducerLoad, axes: tuple[IterVar, IterVar],
-    at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]], tile: Tile,
+    at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]], tile: Tile, stages: int,
 ) -> None:
-    """One side of the product in shared memory, rows along the sum, and what a thread takes of it into registers."""
+    """One side of the product in shared memory, rows along the sum, and what a thread takes of it into registers. stages: of the
+    pipeline that copies it."""
     own, depth = (next(place for place, index in enumerate(load.indices) if axis in axes_in(index)) for axis in axes)
     producer = s[source(load)]
     alone = is_plain(producer.op) and len(producer.readers) == 1 and not producer.is_output and not producer.is_scheduled()
@@ -357,5 +364,5 @@ def _side(
         copy.transform_layout(lambda *index: [index[place] for place in order])
     registers = s[s.cache_read(copy.op.output(0), "local", [sums.op])]
     copy.storage_align(copy.op.axis[-2], 32, PADDING)
-    _filled(copy, at[0], tile)
+    _filled(copy, at[0], tile, stages)
     _in_registers(registers, at[1])

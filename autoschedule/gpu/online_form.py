@@ -12,7 +12,7 @@ from ...ir.expr import FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...schedule.errors import BadOnline
 from ...schedule.model.inlined import expanded
-from ...te.factors import factors
+from ...te.factors import factors, guarded_load
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor, tensor_of
@@ -47,7 +47,8 @@ class OnlineForm:
     of the product that are a block's rows, and the terms of the sum. of_output: which of the output's axes runs over the rows, and
     after how many they begin anew; 0 for never. row: which of the rows of the scores is a block's; kept: what lies between the
     product and the scores, and between the sum and the output. outer: what merges chunks of chunks. sizes: rows, terms, depth,
-    columns, and how often. share: of the terms that count, on average."""
+    columns, and how often. share: of the terms that count, on average. is_copied: whether what is read of each part of the sum
+    lies in memory as it is multiplied, elements of 4 bytes, so that asynchronous copies can bring it."""
 
     value: Operation
     product: Operation
@@ -59,6 +60,7 @@ class OnlineForm:
     kept: tuple[Operation, ...]
     sizes: tuple[int, int, int, int, int]
     share: float
+    is_copied: bool
 
 
 def online_form(s: Schedule, op: Operation) -> OnlineForm | None:
@@ -100,7 +102,17 @@ def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm 
     sizes = extents[0], length, extents[1], extents[2], total // extents[0] // extents[2]
     varies = depends_on((merged if outer is None else outer.op).reduce_axis[0])
     return OnlineForm(op, stage.origin_op, output.stage.origin_op, None if outer is None else outer.origin_op, of_product,
-                      output.at, row, (*between, *output.inlined), sizes, 0.5 if varies else 1.0)
+                      output.at, row, (*between, *output.inlined), sizes, 0.5 if varies else 1.0,
+                      _is_copied(s, stage.op, of_product[1], made["factor"].op))
+
+
+def _is_copied(s: Schedule, product: Operation, terms: int, factor: Operation) -> bool:
+    """Whether both what the terms of a product are read from and what weights are multiplied with are plain copies of words."""
+    guarded = guarded_load(factor.values[0])
+    value = factor.values[0] if guarded is None else guarded
+    side = next(side for side in sides_of(product) if product.axis[terms] in axes_of(side))
+    stages = [s[tensor_of(load)] for load in (side, value) if isinstance(load, ProducerLoad)]
+    return len(stages) == 2 and all(each.op.output(0).dtype.bytes == 4 for each in stages) and not is_plain(stages[0].op)
 
 
 def _rows_and_terms(product: Operation, load: ProducerLoad, scores: Operation) -> tuple[int, tuple[int, int]] | None:

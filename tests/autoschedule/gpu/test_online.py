@@ -8,7 +8,8 @@ from typing import Any
 import drawn
 import numpy as np
 import pytest
-from gpu_choices import differs
+import tilewright as tw
+from gpu_choices import differs, inputs_of
 from tilewright import te, topi
 from tilewright.autoschedule.plan import Candidate
 
@@ -71,3 +72,31 @@ def test_one_kernel_computes_what_the_program_says(name: str) -> None:
 
     tolerance = 2e-3 if "float16" in name or "rounded" in name else 2e-5
     assert not differs(output, drawn.rng(f"online {name}", 1), choose, bits=False, tolerance=tolerance)
+
+
+def test_copies_of_the_next_part_may_begin_while_this_one_is_multiplied() -> None:
+    def pipelined(ways: Sequence[Candidate]) -> int:
+        return next(at for at, way in enumerate(ways) if "2 stages; scores are not stored" in way.description)
+
+    output = attention(35, 50, 12, width=20, causal=True)
+    assert not differs(output, np.random.default_rng(3), pipelined, bits=False, tolerance=2e-5)
+
+
+def test_attention_is_one_kernel_that_stores_nothing_but_its_result() -> None:
+    output = attention(256, 256, 64, causal=True)
+    s = tw.autoschedule.schedule([output], SM80)
+    assert [decision.rule for decision in s.plan] == ["online"] and not s.is_exact
+    kernel = tw.build(s, [*inputs_of(output), output], target=SM80)
+    launch, = kernel.kernels
+    assert launch.args == (0, 1, 2, 3) and launch.spilled_bytes == 0
+    assert not any("workspace" in line for line in kernel.source("cuda").splitlines())
+    assert {name for name in launch.instructions if name.startswith("LDS")} == {"LDS.128"}
+
+
+def test_sums_that_keep_their_order_and_weights_that_are_wanted_are_computed_apart() -> None:
+    output = attention(64, 64, 16)
+    assert "online" not in {decision.rule for decision in tw.autoschedule.schedule([output], SM80, exact=True).plan}
+    Y = by_hand(32, 32, 8, 8)
+    weights = next(tensor for tensor in Y.op.input_tensors if tensor.op.name == "softmax")
+    plan = tw.autoschedule.schedule([Y, weights], SM80).plan
+    assert "online" not in {decision.rule for decision in plan}
