@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from .errors import BadNode, UnsupportedModel
 from .node import Node
 from .operators import result_types, row_of, whole_attributes
 from .reference import run_node
-from .types import Extent, TensorType, array_dtype, extent_of, extents, factors, symbolic_factors
+from .types import Extent, TensorType, array_dtype, extent_of, extents, factors, is_open, symbolic_factors
 
 __all__ = [
     "Conversion", "Items", "NeedsValue", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported",
@@ -115,7 +115,7 @@ class Scope:
         known = [self.graph.data(name) if name else None for name in inputs]
         all_known = self.weights.isdisjoint(inputs) and operator not in _KEPT and all(
             array is not None or not name for array, name in zip(known, inputs, strict=True))
-        if all_known and all(one.is_static for one in types) and not any(map(_is_open, whole.values())):
+        if all_known and all(one.is_static for one in types) and not any(map(is_open, whole.values())):
             most = max(_MOST_FOLDED, sum(array.size for array in known if array is not None))
             if sum(math.prod(map(int, one.shape)) for one in types) <= most:
                 node = Node(operator, tuple(inputs), whole, ("",) * len(types), types)
@@ -182,11 +182,6 @@ _OF_EXTENTS: dict[str, Callable[[Any, Any], Any]] = {
 
 _KEPT = ("dequantize",)
 """Stays a node where all is known: what multiplies bytes looks for it."""
-
-
-def _is_open(value: Any) -> bool:
-    """Whether an attribute speaks of symbols."""
-    return isinstance(value, tuple) and any(isinstance(part, str) or _is_open(part) for part in cast("tuple[Any, ...]", value))
 
 
 class Conversion:

@@ -25,8 +25,8 @@ from ..ir.visit import free_vars, rewrite, substitute
 from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
-__all__ = ["Extent", "TensorType", "array_dtype", "at_sizes", "attribute_symbols", "extent_of", "extents", "factors", "partly",
-           "resolved", "sized", "symbol", "symbolic_factors", "symbols_of", "tensor_type", "type_of_array"]
+__all__ = ["Extent", "TensorType", "array_dtype", "at_sizes", "attribute_symbols", "extent_of", "extents", "factors", "is_open",
+           "partly", "resolved", "sized", "symbol", "symbolic_factors", "symbols_of", "tensor_type", "type_of_array"]
 
 Extent = int | str
 """A number from 0 on, or a text over symbols."""
@@ -187,6 +187,11 @@ def at_sizes(value: Expr, sizes: Mapping[str, int]) -> Expr:
     """An expression over symbols where some have sizes."""
     known = {var: te.const(sizes[var.name], str(var.dtype)) for var in free_vars(value) if var.name in sizes}
     return simplify(substitute(value, known))
+
+
+def is_open(value: Any) -> bool:
+    """Whether an attribute speaks of symbols."""
+    return isinstance(value, tuple) and any(isinstance(part, str) or is_open(part) for part in cast("tuple[Any, ...]", value))
 
 
 def sized(value: Any, sizes: Mapping[str, int]) -> Any:

@@ -289,8 +289,11 @@ def _one_hot(c: Context) -> str:
 def _topk(c: Context) -> Sequence[str]:
     if not c.attribute("sorted", 1):
         raise Refused("its results have no order")
-    count = int(c.attribute("k")) if c.opset < 10 else c.numbers(1)[0]
-    return c.emit_all("topk", c[0], k=count, axis=c.axis(-1), largest=bool(c.attribute("largest", 1)))
+    axis = c.axis(-1)
+    extent = c.type(0).shape[axis]
+    whole = c.opset >= 10 and isinstance(extent, str) and c.extents(1) == [extent]
+    count = -1 if whole else int(c.attribute("k")) if c.opset < 10 else c.numbers(1)[0]
+    return c.emit_all("topk", c[0], k=count, axis=axis, largest=bool(c.attribute("largest", 1)))
 
 
 @converts("Trilu")

@@ -115,13 +115,14 @@ def _best(x: Any, *, k: int, axis: int, largest: bool) -> Any:
     keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
     if largest:
         keys = ~keys if x.dtype.kind in "iu" else -keys
-    places = np.take(np.argsort(keys, axis, kind="stable"), np.arange(k), axis)
+    places = np.take(np.argsort(keys, axis, kind="stable"), np.arange(x.shape[axis] if k < 0 else k), axis)
     return np.take_along_axis(x, places, axis), places
 
 
 @operator("topk", _best)
 def _topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> Any:
-    """The k greatest (or least) elements along an axis, in order, and their places; of equal ones the first."""
+    """The k greatest (or least) elements along an axis, all of them for a k below 0, in order, and their places; of equal ones the
+    first."""
     if k == 0:
         raise ValueError("k is 0")
     values, places = topi.topk(x, k, axis, "both", not largest, "int64")

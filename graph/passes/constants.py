@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ..node import Node, Parts
 from ..operators import row_of
 from ..reference import run_node
-from ..types import array_dtype
+from ..types import array_dtype, is_open
 from .rewriter import Rewriter, rewritten
 from .row import GraphPass
 
@@ -63,6 +63,8 @@ def folds(g: Parts, rounds: bool) -> Parts:
             if node.operator != "shape" or not r.type(node.inputs[0]).is_static:
                 return None
             return [r.constant(np.asarray(r.type(node.inputs[0]).shape, np.int64))]
+        if any(map(is_open, node.attributes.values())):
+            return None
         if node.operator not in _GROW and _bytes(node) > max(_MOST_BYTES, sum(data.nbytes for data in inputs if data is not None)):
             return None
         if not rounds and not _is_exact(node, inputs):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..conversion import Refused, broadcast
+from ..conversion import Refused, broadcast, product
 from .call import Call, aten
 from .movement import cut, put
 
@@ -117,7 +117,7 @@ def _filled(c: Call) -> str:
 @aten("meshgrid.default", "meshgrid.indexing")
 def _grids(c: Call) -> Sequence[str]:
     given = c.tensors("tensors")
-    sizes = [int(np.prod(c.static(one))) for one in given]
+    sizes = [product(c.type(one).shape) for one in given]
     order = list(range(len(given)))
     if len(order) > 1 and c.arguments.get("indexing") == "xy":
         order[:2] = 1, 0

@@ -183,11 +183,11 @@ def _topk(c: Call) -> Sequence[str]:
     return c.emit_all("topk", c.tensor(), k=c.integer("k"), axis=c.axis("dim", -1), largest=bool(c.known("largest", True)))
 
 
-@aten("sort.default", "sort.stable", "argsort.default")
+@aten("sort.default", "sort.stable", "argsort.default", "argsort.stable")
 def _sort(c: Call) -> str | Sequence[str]:
     axis = c.axis("dim", -1)
-    count = c.extent(c.tensor(), axis)
-    results = c.emit_all("topk", c.tensor(), k=count, axis=axis, largest=bool(c.known("descending", False)))
+    extent, descending = c.type(c.tensor()).shape[axis], bool(c.known("descending", False))
+    results = c.emit_all("topk", c.tensor(), k=extent if isinstance(extent, int) else -1, axis=axis, largest=descending)
     return results[1] if c.target.startswith("arg") else results
 
 

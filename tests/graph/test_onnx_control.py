@@ -272,3 +272,9 @@ def test_slices_that_move_with_a_loop_lie_in_what_they_cut() -> None:
         tw.build(g)(**given, n=np.asarray(7))
     without = open_ended.replace("last, rows", "last").replace(", float[2] r)", ")").replace("r = Mul(t, t)", "")
     check(model(without, "float[8] x, float[2] y, int64 n", "float[2] last"), {**given, "n": np.asarray(3)})
+
+
+def test_all_of_an_open_dimension_in_order() -> None:
+    proto = model("""shape = Shape(x)  last = Constant <value = int64[1] {1}> ()  k = Gather(shape, last)
+                     values, places = TopK <largest = 0> (x, k)""", "float[2, n] x", "float[2, n] values, int64[2, n] places")
+    assert isinstance(check(proto, {"x": floats(2, 9)}, {"x": floats(2, 1)}), tw.graph.Graph)

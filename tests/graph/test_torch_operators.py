@@ -216,3 +216,20 @@ def test_what_a_branch_has_that_is_not_supported_is_listed() -> None:
     module = Module(lambda x: torch.cond(x.sum() > 0, lambda x: torch.special.bessel_j0(x), lambda x: x + 1, (x,)))
     with pytest.raises(tw.GraphError, match=r"TW0912.*\n.*special_bessel_j0"):
         tw.graph.from_torch(module, (normal(3),))
+
+
+def test_orders_along_an_open_dimension() -> None:
+    def function(x: Any) -> Any:
+        values, places = x.sort(dim=0, descending=True)
+        return values, places, x.argsort(dim=-1, stable=True), x.flatten().sort().values
+
+    dims = torch.export.Dim.DYNAMIC
+    g = tw.graph.from_torch(Module(function), (normal(3, 4),), dynamic_shapes=(({0: dims, 1: dims},),))
+    assert isinstance(g, tw.graph.Graph)
+    m = tw.build(g)
+    for shape in ((5, 7), (2, 3), (4, 80)):
+        x = normal(*shape).round(decimals=1)
+        for got, computed, expected in zip(m(x.numpy()), g.run(x.numpy()), function(x), strict=True):
+            if expected.dtype == torch.float32:
+                np.testing.assert_array_equal(got, expected.numpy())
+            np.testing.assert_array_equal(got, computed)

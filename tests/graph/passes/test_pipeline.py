@@ -115,3 +115,16 @@ def test_a_stack_of_one_value_moves_nothing() -> None:
     b.output("y", b.node("reshape", b.node("relu", b.node("stack", b.input("x", ("n", 3)), axis=1)), shape=("n", 3)))
     after = b.graph().transform("moves", "sinks")
     assert [node.operator for node in after.nodes] == ["relu"]
+
+
+def test_what_is_known_is_read_at_a_place_that_symbols_tell() -> None:
+    b = tw.graph.Builder()
+    x, w = b.input("x", ("n", 2)), b.param("w", np.arange(10, dtype="float32").reshape(5, 2))
+    row = b.node("slice", w, begin=("n",), end=("n + 1",), step=(1,), axes=(0,))      # of shapes without symbols, both of them
+    b.output("y", b.node("add", x, row))
+    b.output("at", b.node("arange", shape=(2,), start=("n",)))
+    g = b.graph()
+    for n in (0, 3):
+        given = np.ones((n, 2), "float32")
+        for got, expected in zip(tw.build(g)(given), g.run(given), strict=True):
+            np.testing.assert_array_equal(got, expected)
