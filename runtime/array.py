@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,12 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return Array(shape, dtype, memory, begin)
 
 
+@overload
+def empty(shape: int | Sequence[int], dtype: Any = "float32", device: None = None) -> Array: ...
+@overload
+def empty(shape: int | Sequence[int], dtype: Any = "float32", *, device: Device | None) -> Array | Any: ...
+@overload
+def empty(shape: int | Sequence[int], dtype: Any, device: Device | None) -> Array | Any: ...
 def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None) -> Array | Any:
     """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a
     DeviceArray.
@@ -153,6 +159,10 @@ def _is_gpu(device: Device | None) -> bool:
     return device is not None and device.kind == "cuda"
 
 
+@overload
+def array(x: Any, device: None = None, dtype: Any = None) -> Array: ...
+@overload
+def array(x: Any, device: Device | None, dtype: Any = None) -> Array | Any: ...
 def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | Any:
     """A copy of `x` (an array, nested lists, a number or anything with DLPack), compact, row-major, 64-byte aligned. On a
     GPU it is a DeviceArray.

@@ -93,6 +93,8 @@ def network() -> tw.Model:
 def main() -> None:
     image: NDArray[np.float32] = np.random.default_rng(0).random((64, 48), dtype=np.float32)
     result = tw.empty((64, 48), "float32")
+    assert_type(result, tw.Array)
+    assert_type(tw.array([1.0]), tw.Array)
     f = scheduled_blur()
     f(image, result)
     timing = f.time(image, result, number=3, repeat=3)
