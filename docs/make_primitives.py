@@ -76,9 +76,22 @@ def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:
     source = inspect.getsourcefile(row.method)
     assert source is not None
     tree = ast.parse(Path(source).read_text())
-    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == row.name)
+    *overloads, function = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == row.name]
     homes = {alias.name: f"{'.' * node.level}{node.module}" for node in tree.body if isinstance(node, ast.ImportFrom)
              for alias in node.names}
+    doc = inspect.getdoc(row.method) or ""
+    quoted = textwrap.indent(f'"""{doc}\n"""' if "\n" in doc else f'"""{doc}"""', "        ", lambda line: bool(line.strip()))
+    if not overloads:
+        return [*_signature(function, homes, imports), *quoted.split("\n"), ""]
+    imports.setdefault("typing", set()).add("overload")
+    lines: list[str] = []
+    for shown in overloads:
+        lines += ["    @overload", *_signature(shown, homes, imports), *(["        ..."] if lines else quoted.split("\n"))]
+    return [*lines, ""]
+
+
+def _signature(function: ast.FunctionDef, homes: dict[str, str], imports: dict[str, set[str]]) -> list[str]:
+    """The lines of a method's `def`."""
     function.args.args[0] = ast.arg("self")
     for annotation in (*(one.annotation for one in ast.walk(function.args) if isinstance(one, ast.arg)), function.returns):
         for name in ast.walk(annotation) if annotation is not None else ():
@@ -86,12 +99,9 @@ def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:
                 imports.setdefault(homes[name.id].replace("..model.", "."), set()).add(name.id)
     arguments = re.sub(r"(?<=[\w\]])=", " = ", ast.unparse(function.args))
     returned = ast.unparse(function.returns) if function.returns is not None else "None"
-    line = f"    def {row.name}({arguments}) -> {returned}:"
+    line = f"    def {function.name}({arguments}) -> {returned}:"
     wrapped = textwrap.wrap(f"{arguments},", _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 8)
-    lines = [line] if len(line) <= _WIDTH else [f"    def {row.name}(", *wrapped, f"    ) -> {returned}:"]
-    doc = inspect.getdoc(row.method) or ""
-    quoted = textwrap.indent(f'"""{doc}\n"""' if "\n" in doc else f'"""{doc}"""', "        ", lambda line: bool(line.strip()))
-    return [*lines, *quoted.split("\n"), ""]
+    return [line] if len(line) <= _WIDTH else [f"    def {function.name}(", *wrapped, f"    ) -> {returned}:"]
 
 
 if __name__ == "__main__":

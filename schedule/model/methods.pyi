@@ -1,6 +1,6 @@
 # Written by docs/make_primitives.py from the rows of schedule/primitives/.
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ...ir.expr import IterVar
 from ...te.tensor import Tensor
@@ -436,7 +436,8 @@ class SchedulePrimitives:
         Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
         """
 
-    def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
+    @overload
+    def cache_write(self, tensor: Tensor, scope: str) -> Tensor:
         """Compute `tensor` into a cache in the memory `scope` first; its stage becomes a copy of the cache, with its loops anew.
 
             for i in 64:                       for i.c in 64:                 # cache_write(C, "local")
@@ -452,6 +453,9 @@ class SchedulePrimitives:
         Raises BadCacheWrite (TW0220), AnnotationWouldBeLost (TW0213), UnknownScope (TW0216), UnknownStage (TW0201),
         NotOfHybridStages (TW0282).
         """
+    @overload
+    def cache_write(self, tensor: Sequence[Tensor], scope: str) -> list[Tensor]:
+        ...
 
     def clone_in(self, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
         """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range
@@ -55,6 +55,10 @@ def _draw(drawer: Drawer) -> Attempt | None:
             lambda: drawer.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope))
 
 
+@overload
+def cache_write(schedule: Schedule, tensor: Tensor, scope: str) -> Tensor: ...
+@overload
+def cache_write(schedule: Schedule, tensor: Sequence[Tensor], scope: str) -> list[Tensor]: ...
 @primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5, foreign={"tensor": TENSORS, "scope": SCOPE})
 def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
     """Compute `tensor` into a cache in the memory `scope` first; its stage becomes a copy of the cache, with its loops anew.

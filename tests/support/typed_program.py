@@ -31,6 +31,7 @@ def scheduled_blur() -> tw.Kernel:
     y, x = down.op.axis
     outer, inner = s[down].split(y, factor=8)
     s[across].compute_at(s[down], outer)
+    assert_type(s.cache_write(across, "local"), te.Tensor)
     s[down].parallel(outer)
     s[down].vectorize(s[down].split(x, 8)[1])
     s[down].unroll(inner)

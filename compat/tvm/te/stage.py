@@ -6,7 +6,8 @@ They are subclasses of ours. A schedule that a rule of ours made has our names a
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast, overload
 
 from ....arguments import is_a
 from ....ir.expr import Expr, IterVar, StringImm
@@ -171,7 +172,11 @@ class Schedule(_Schedule):
         """As ours, with TVM's scopes of tensor cores."""
         return super().cache_read(tensor, scope_of(scope), readers, reindex)
 
-    def cache_write(self, tensor: Any, scope: str) -> Any:
+    @overload
+    def cache_write(self, tensor: Tensor, scope: str) -> Tensor: ...
+    @overload
+    def cache_write(self, tensor: Sequence[Tensor], scope: str) -> list[Tensor]: ...
+    def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: str) -> Tensor | list[Tensor]:
         """As ours, with TVM's scopes of tensor cores."""
         return super().cache_write(tensor, scope_of(scope))
 
