@@ -54,6 +54,8 @@ AT_ONCE = 16
 """Panels that are packed beside each other, so that few pages are read and written at a time."""
 TASKS = 4
 """Of each thread, at least."""
+GAIN = 1.2
+"""What tiles have to gain at least: the estimate is no better than that."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,10 @@ def byte_tiles(group: Group) -> list[Candidate]:
         return []
     tile = _tile(group.machine, found, feature)
     time, machine, threads = _time(group, found, tile), group.machine, _threads(group)
-    products = size_of((*group.anchor.axis, *group.anchor.reduce_axis))
-    otherwise = products / machine.lanes(32) / threads  # cycles, by vectors of int32
-    if time.seconds * machine.clock * 1e9 > otherwise + (machine.fork if threads > 1 else 0):
+    others = size_of((*found.outer, *found.rows, *found.summed))
+    otherwise = others * ceil(size_of(found.columns) / machine.lanes(32)) / threads  # cycles, by vectors of int32
+    fork = machine.fork if threads > 1 else 0
+    if (time.seconds * machine.clock * 1e9 - fork) * GAIN > otherwise:
         return []
     return [Candidate(str(tile), partial(_apply, group, found, tile), time)]
 

@@ -25,7 +25,7 @@ from ..plan import Candidate
 from .cells import into_cells
 from .chain_plan import is_window
 from .contraction import DOUBT, contraction
-from .in_order import rows_in_order
+from .in_order import are_short, rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
 from .sums import sums, time_of_sums
@@ -48,7 +48,8 @@ def reduction(group: Group) -> None:
     if into_cells(group):
         return
     if reads_once(group):
-        reduce(group)
+        if not (are_short(group) and rows_in_order(group)):
+            reduce(group)
     elif not _windows(group):
         _any_sums(group)
 

@@ -101,7 +101,8 @@ def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
     work = sized.m * sized.n * sized.k * sized.batch
     threads = machine.cores if work >= WORTH_THREADS else 1
     lanes = machine.lanes(sized.bits)
-    packed = not sized.in_place and (sized.scattered or sized.m > _direct_rows(sized, machine) and sized.n > MAX_DIRECT * lanes)
+    packed = not sized.in_place and (sized.scattered or sized.m > _direct_rows(sized, machine) and sized.n > MAX_DIRECT * lanes
+                                     or _is_ragged(sized, machine))
     found: list[tuple[float, Plan]] = []
     for tile in _tiles(sized, machine):
         depth = _depth(sized, tile, packed, machine)
@@ -132,11 +133,19 @@ def _changed(usual: Plan, product: Product) -> Iterator[Plan]:
         yield replace(usual, row_tiles=row_tiles, panels=panels)
 
 
+def _is_ragged(product: Product, machine: Machine) -> bool:
+    """Whether rows of B are few vectors, the last of which would be read in pieces: a panel is read beyond its end."""
+    lanes = machine.lanes(product.bits)
+    return not machine.masks and product.n % lanes > 0 and product.n <= MAX_RAGGED * lanes and product.m >= RAGGED_ROWS
+
+
 def _direct_rows(product: Product, machine: Machine) -> int:
     crowded = product.stride * product.bits // 8 % (machine.l1 // WAYS) == 0
     return CROWDED_ROWS if crowded else DIRECT_ROWS
 
 
+MAX_RAGGED, RAGGED_ROWS = 6, 12
+"""Vectors in a row of B up to which those that are not whole matter, and rows of A from which packing costs less."""
 MAX_DIRECT = 4
 """Vectors in a row of B that is as narrow as a panel anyway."""
 

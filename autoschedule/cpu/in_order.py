@@ -1,4 +1,5 @@
-"""Sums along rows in their declared order: lanes across rows, which are turned on the way.
+"""Reductions along rows in their declared order: lanes across rows, which are turned on the way. Where rows are short and much is
+done for each term, that is quicker than lanes along rows, which are taken together in the end.
 
     sum[i] = sum over k of A[i, k]        for rows in parallel:                              # some vectors of them
                                               for k.outer:
@@ -13,27 +14,52 @@ from typing import TYPE_CHECKING
 
 from ...codegen.machine import WAYS
 from ...ir.expr import IntImm, IterVar
+from ...ir.visit import post_order
+from ..instructions import classes_of
 from ..loops import fused
-from ..operations import fixed_extent
+from ..operations import fixed_extent, loads_of
 from ..row_chain import whole_load
 from .injective import worth_threads
 from .lanes import power_below
-from .transposes import MAX_TILE, read_across, turned_rows
+from .transposes import MAX_TILE, WORD, read_across, turned_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["rows_in_order"]
+__all__ = ["are_short", "rows_in_order"]
 
 VECTORS = 2
 """Vectors of rows: sums that do not wait for each other, and no more streams from memory than a processor follows. Rows that lie a
 multiple of a way of the first cache apart drive each other out: of these, one."""
 
 
+def are_short(group: Group) -> bool:
+    """Whether an anchor's rows have so few elements that turning them takes less than taking lanes together in the end does: each
+    element is turned once, log2(lanes) times, and lanes are taken together as often by all that takes up a term."""
+    reduction = group.anchor.reduction
+    if reduction is None or len(group.anchor.reduce_axis) != 1 or any(load.dtype.bits < WORD for load in loads_of(group.anchor)):
+        return False  # what is narrow is not turned
+    taken = sum(len(classes_of(node, group.machine)) for node in post_order(*reduction.combiner.result))
+    bits = _bits(group)
+    longest = taken * group.machine.lanes(bits)
+    if group.machine.masks:  # the last elements of a row cost what others do; what is left is as much again for each bit that moves
+        longest = longest * WORD // bits // (1 if reduction.sources[-1].dtype.is_float else 2)
+    return 0 < fixed_extent(group.anchor.reduce_axis[0]) < longest
+
+
+def _bits(group: Group) -> int:
+    return max(tensor.dtype.bits for tensor in group.anchor.outputs)
+
+
+def _size(group: Group) -> int:
+    """Rows that are turned at once, and elements of each: a vector has room for them, and rows have as many."""
+    return power_below(max(min(group.machine.lanes(_bits(group)), MAX_TILE, fixed_extent(group.anchor.reduce_axis[-1])), 1))
+
+
 def rows_in_order(group: Group) -> bool:
     """Schedules a group whose anchor reduces rows that lie side by side; returns whether it is one."""
     s, anchor = group.s, group.anchor
-    load, size = whole_load(anchor), min(power_below(group.machine.lanes(anchor.output(0).dtype.bits)), MAX_TILE)
+    load, size = whole_load(anchor), _size(group)
     if load is None or not load.indices or load.indices[-1] is not anchor.reduce_axis[-1]:
         return False
     row = max((index for index in load.indices if isinstance(index, IterVar) and index in anchor.axis),

@@ -6,8 +6,9 @@ are stored apart.
             tile[t][t] = A[j.., i..]                          # t vectors
             for i in t (unrolled):  for j in t lanes:  B[i, j] = f(tile[j][i])
 
-With the loops over the tile written out, LLVM keeps it in registers and turns it by shuffles. t is what a vector holds,
-16 at most.
+With the loops over the tile written out it stays in registers and is turned by shuffles. t is what a vector holds, 8 at most, since
+shuffles of half as many bits cost half as much and a tile of 8 takes fewer; 16 of what is narrow, and where results do not fit the
+last cache, so that lines stored whole matter more.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import axes_in, inlined_into
+from .streams import streams
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Crossing", "crossing_of", "expanded", "loads_in", "read_across", "transpose_tiles", "turned_rows"]
 
-MAX_TILE = 16
+MAX_TILE, QUICK_TILE = 16, 8
+WORD = 32
+"""Bits of an element from which on it is not narrow."""
 BAND = 4
 """Tiles that follow each other down the rows: lines that were read are used for all of them before they leave the cache."""
 
@@ -59,7 +63,7 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
             continue
         along = load.indices[-1]
         bits = max(load.producer.dtype.bits, op.output(0).dtype.bits)
-        size = min(group.machine.lanes(bits), MAX_TILE)
+        size = min(group.machine.lanes(bits), QUICK_TILE if bits >= WORD and not streams(op) else MAX_TILE)
         others = [index for index in load.indices[:-1] if last in axes_in(index)]
         alone = all(other is load or other.producer is not load.producer for other in loads)
         if (along is not last and along in op.axis and alone and len(others) == 1 and others[0] is last

@@ -20,7 +20,7 @@ from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...expr import And, Broadcast, BufferLoad, CompareOp, Expr, IfThenElse, IntImm, Let, Node, Not, Or, Ramp, Select, Shuffle
 from ...ops import const, fold_binary
-from ...stmt import BufferStore, Function
+from ...stmt import BufferStore, Function, Stmt
 from ...structural import Key
 from ...visit import children, rewrite
 from .store_runs import StoreRuns
@@ -56,11 +56,12 @@ class _Strided:
         return [self.at + lane * self.stride for lane in lanes]
 
 
-def _shared(run: list[BufferStore]) -> list[BufferStore]:
+def _shared(run: list[Stmt]) -> list[Stmt]:
     """Stores that follow each other, with the loads in them grouped."""
-    stored = {store.buffer for store in run} if len(run) > 1 else set[Buffer]()
+    stores = [store for store in run if isinstance(store, BufferStore)]
+    stored = {store.buffer for store in stores} if len(stores) > 1 else set[Buffer]()
     groups: dict[Key, list[_Strided]] = {}
-    for store in run:
+    for store in stores:
         for load in sure_loads(store.value):
             if load.buffer not in stored:
                 _enter(groups, load)

@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...expr import Node
-from ...stmt import BufferStore, Seq, Stmt
+from ...stmt import BufferStore, If, Seq, Stmt
 from ...visit import Rewriter, rebuild, seq
 
-__all__ = ["StoreRuns"]
+__all__ = ["StoreRuns", "store_in"]
 
 
 class StoreRuns(Rewriter):
-    """Puts what `together` makes of them in place of the stores that follow each other without anything between."""
+    """Puts what `together` makes of them in place of the stores that follow each other without anything between; guarded: those
+    that each stand under guards of their own are among them."""
 
-    def __init__(self, together: Callable[[list[BufferStore]], Sequence[Stmt]]) -> None:
-        self.together = together
+    def __init__(self, together: Callable[[list[Stmt]], Sequence[Stmt]], *, guarded: bool = False) -> None:
+        self.together, self.guarded = together, guarded
 
     def BufferStore(self, node: BufferStore) -> Stmt:
         return seq(*self.together([node]))
 
+    def If(self, node: If) -> Stmt:
+        return seq(*self.together([node])) if self._belongs(node) else self.generic(node)
+
     def Seq(self, node: Seq) -> Stmt:
         rewritten: list[Node] = []
-        run: list[BufferStore] = []
+        run: list[Stmt] = []
         for statement in node.body:
-            if isinstance(statement, BufferStore):
+            if self._belongs(statement):
                 run.append(statement)
                 continue
             rewritten += self.together(run)
@@ -32,3 +36,13 @@ class StoreRuns(Rewriter):
             rewritten.append(self.visit(statement))
         rewritten += self.together(run)
         return rebuild(node, rewritten)
+
+    def _belongs(self, statement: Stmt) -> bool:
+        return isinstance(statement, BufferStore) or self.guarded and store_in(statement) is not None
+
+
+def store_in(statement: Stmt) -> BufferStore | None:
+    """A store, or the one that alone stands under guards; None of any other statement."""
+    while isinstance(statement, If) and statement.else_body is None:
+        statement = statement.then_body
+    return statement if isinstance(statement, BufferStore) else None

@@ -6,36 +6,42 @@
     B[27:31] = T[Ramp(i + 3, 32, 4)]                ...
 
 Alone, each would be a gather: as many loads as it has lanes. Together n of them take n loads and n log2(n) shuffles of two
-vectors each, of which all but log2(lanes of 128 bits) rounds stay within 128 bits, where machines shuffle fastest.
+vectors each, of which all but log2(lanes of 128 bits) rounds stay within 128 bits, where machines shuffle fastest. Where there are
+fewer columns than lanes, rows are loaded as far as there are columns.
+
+What is read of memory that the function has for itself may be read under no condition, also beyond what was written there:
+columns of it are loaded together where each store has a guard of its own, or its last lanes are masked.
 
 It stands after unroll, whose copies are the columns, and shared_windows, which has the strides that are small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
-from ...expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
+from ...expr import Broadcast, BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
 from ...ops import const
-from ...stmt import BufferStore, Function, LetStmt, Seq, Stmt
+from ...stmt import Function, LetStmt, Seq, Stmt
 from ...structural import Key
-from ...visit import rewrite
+from ...visit import post_order, rewrite
 from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
-from .store_runs import StoreRuns
+from .store_runs import StoreRuns, store_in
 
 __all__ = ["transposed_loads"]
 
-CHUNK = 128
-"""Bits within which shuffles are cheap."""
+CHUNK, WORD = 128, 32
+"""Bits within which shuffles are cheap; and of an element, from which on lanes can be masked."""
+FEWEST = 3
+"""Columns from which on rows of fewer than a square has, masked, are loaded and turned rather than columns one by one."""
 
 
 def transposed_loads(function: Function) -> Function:
     """`function` with columns that are loaded together through their rows."""
-    return function.with_body(StoreRuns(_transposed).visit(function.body))
+    return function.with_body(StoreRuns(_in_parts, guarded=True).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,21 @@ class _Column:
     active: frozenset[int]
 
 
-def _transposed(run: list[BufferStore]) -> list[Stmt]:
+def _in_parts(run: list[Stmt]) -> list[Stmt]:
+    """Stores that follow each other, those together of which none reads what one before it stores."""
+    parts: list[list[Stmt]] = [[]]
+    stored: set[Buffer] = set()
+    for statement in run:
+        store = store_in(statement)
+        if any(isinstance(node, BufferLoad) and node.buffer in stored for node in post_order(statement)):
+            parts.append([])
+            stored = set()
+        parts[-1].append(statement)
+        stored |= {store.buffer} if store is not None else set()
+    return [statement for part in parts for statement in _transposed(part)]
+
+
+def _transposed(run: list[Stmt]) -> list[Stmt]:
     """Stores that follow each other, with the columns in them loaded before, those that are needed together just before
     the first that needs them."""
     squares = list(_squares(run)) if len(run) > 1 else []
@@ -58,8 +78,8 @@ def _transposed(run: list[BufferStore]) -> list[Stmt]:
     owner = {id(each.load): at for at, square in enumerate(squares) for column in square for each in column}
     first: dict[int, list[int]] = {}
     seen: set[int] = set()
-    for place, store in enumerate(run):
-        for load in sure_loads(store.value):
+    for place, statement in enumerate(run):
+        for load in _loads(statement):
             square = owner.get(id(load))
             if square is not None and square not in seen:
                 seen.add(square)
@@ -74,7 +94,7 @@ def _transposed(run: list[BufferStore]) -> list[Stmt]:
     return _nested([rewrite(store, lambda node: replacements.get(id(node))) for store in run], lets)
 
 
-def _nested(run: list[BufferStore], lets: dict[int, list[tuple[Var, Expr]]]) -> list[Stmt]:
+def _nested(run: Sequence[Stmt], lets: dict[int, list[tuple[Var, Expr]]]) -> list[Stmt]:
     """The statements, those from a place on within what is bound there."""
     after: list[Stmt] = []
     for place in reversed(range(len(run))):
@@ -84,31 +104,50 @@ def _nested(run: list[BufferStore], lets: dict[int, list[tuple[Var, Expr]]]) -> 
     return after
 
 
-def _squares(run: list[BufferStore]) -> Iterator[list[list[_Column]]]:
-    """As many columns side by side as each has lanes; for each column all the loads of it."""
-    stored = {store.buffer for store in run}
+def _loads(statement: Stmt) -> Iterator[BufferLoad]:
+    """What may be loaded before a store: what it loads whatever is chosen, and where it is guarded, what anybody may load."""
+    store = store_in(statement)
+    loads = sure_loads(store.value) if store is not None else iter(())
+    return loads if statement is store else filter(_is_free, loads)
+
+
+def _is_free(load: BufferLoad) -> bool:
+    """Whether a load may be made under no condition, being of elements of the function's own memory, at places that are known."""
+    (index, *more), extents = load.indices, load.buffer.shape
+    if load.buffer.scope != "local" or more or len(extents) != 1 or not isinstance(index, Ramp):
+        return False
+    (extent,), first, stride = extents, index.base, index.stride
+    if not (isinstance(extent, IntImm) and isinstance(first, IntImm) and isinstance(stride, IntImm)):
+        return False
+    return (stride.value > 0 and first.value >= 0
+            and first.value + stride.value * (index.lanes - 1) < extent.value)
+
+
+def _squares(run: list[Stmt]) -> Iterator[list[list[_Column]]]:
+    """As many columns side by side as each has lanes, or those that are left; for each column all the loads of it."""
     groups: dict[Key, dict[int, list[_Column]]] = {}
-    for store in run:
-        for load in sure_loads(store.value):
-            entry = _column(load, stored)
+    for statement in run:
+        for load in _loads(statement):
+            entry = _column(load)
             if entry is not None:
                 key, column = entry
                 groups.setdefault(key, {}).setdefault(column.at, []).append(column)
     for columns in groups.values():
-        lanes = next(iter(columns.values()))[0].load.dtype.lanes
+        dtype = next(iter(columns.values()))[0].load.dtype
         for at in sorted(columns):
-            if all(at + more in columns for more in range(lanes)):
-                yield [columns.pop(at + more) for more in range(lanes)]
+            count = next((more for more in range(dtype.lanes) if at + more not in columns), dtype.lanes)
+            if count == dtype.lanes or count >= FEWEST and dtype.lanes * dtype.bits > CHUNK and dtype.bits >= WORD:
+                yield [columns.pop(at + more) for more in range(count)]
 
 
-def _column(load: BufferLoad, stored: set[Buffer]) -> tuple[Key, _Column] | None:
+def _column(load: BufferLoad) -> tuple[Key, _Column] | None:
     index = load.indices[0] if len(load.indices) == 1 else None
-    if load.buffer in stored or not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or not is_index(index.base):
+    if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or not is_index(index.base):
         return None
     stride, lanes, bits = index.stride.value, load.dtype.lanes, load.dtype.bits
-    if stride <= max(WIDEST_STRIDE, lanes - 1) or lanes & (lanes - 1) or bits not in (32, 64) or lanes * bits < CHUNK:
+    if stride <= max(WIDEST_STRIDE, lanes - 1) or lanes & (lanes - 1) or lanes * bits < CHUNK or bits < WORD and not _is_free(load):
         return None
-    active = frozenset(range(lanes)) if load.predicate is None else active_lanes(load.predicate)
+    active = frozenset(range(lanes)) if load.predicate is None or _is_free(load) else active_lanes(load.predicate)
     if not active:
         return None
     form = linear(index.base)
@@ -127,14 +166,16 @@ def _columns(square: list[list[_Column]]) -> tuple[list[tuple[Var, Expr]], dict[
         return bound[-1][0]
 
     rows: list[Expr] = []
-    for lane in range(load.dtype.lanes):
+    lanes, places = load.dtype.lanes, Ramp(const(0), const(1), load.dtype.lanes)
+    inside = None if len(square) == lanes else places < Broadcast(const(len(square)), lanes)
+    for lane in range(lanes):
         if lane in column.active:
             start = column.base + const(column.at + lane * column.stride, dtype)
-            rows.append(bind(replace(load, indices=(Ramp(start, const(1, dtype), load.dtype.lanes),), predicate=None)))
+            rows.append(bind(replace(load, indices=(Ramp(start, const(1, dtype), lanes),), predicate=inside)))
         else:
             rows.append(const(0, load.dtype))
     values = _Transposition(bind, load.dtype.bits).of(rows)
-    return bound, {id(each.load): value for column, value in zip(square, values, strict=True) for each in column}
+    return bound, {id(each.load): value for column, value in zip(square, values, strict=False) for each in column}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,14 @@ def test_a_square_takes_its_logarithm_of_shuffles(lanes: int, dtype: str, shuffl
 
 
 def test_columns_that_fill_no_square_are_left() -> None:
-    result = after(columns(8, 11), *PASSES)
-    assert strides(result) == {1, 19}
-    assert strides(after(columns(8, 7), *PASSES)) == {19}
+    assert strides(after(columns(8, 10), *PASSES)) == {1, 19}
+    assert strides(after(columns(8, 2), *PASSES)) == {19}
+    assert strides(after(columns(4, 3), *PASSES)) == {19}
+
+
+@pytest.mark.parametrize(("lanes", "copies", "dtype"), [(8, 11, "float32"), (8, 7, "int32"), (4, 3, "float64"), (16, 3, "float32")])
+def test_rows_are_loaded_as_far_as_there_are_columns(lanes: int, copies: int, dtype: str) -> None:
+    assert strides(after(columns(lanes, copies, dtype, copies + 2 if copies > lanes else lanes + 1), *PASSES)) == {1}
 
 
 def test_small_elements_are_left() -> None:
@@ -61,6 +66,26 @@ def turned(A: out float32[64, 64]):
             A[i, j] = A[j + 4, i + 4]
 """, *PASSES)
     assert not any(isinstance(node, Shuffle) for node in walk(result.body))
+
+
+@pytest.mark.parametrize(("lanes", "dtype", "shuffles"), [(8, "float32", 24), (16, "int8", 64), (8, "int16", 24)])
+def test_own_memory_is_read_under_no_condition(lanes: int, dtype: str, shuffles: int) -> None:
+    """Guards of rows and masks of lanes are those of what is stored."""
+    result = after(f"""
+def turned(A: {dtype}[{lanes}, {lanes}], C: out {dtype}[{lanes}, {lanes}], n: int32):
+    T: local {dtype}[{lanes}, {lanes}]
+    for i in unrolled({lanes}):
+        if i < n:
+            for j in vectorized({lanes}):
+                T[i, j] = A[i, j]
+    for i in unrolled({lanes}):
+        if i < n - 1:
+            for j in vectorized({lanes}):
+                if j < n:
+                    C[i, j] = T[j, i]
+""", *PASSES, n=6)
+    assert sum(isinstance(node, Shuffle) for node in walk(result.body)) == shuffles
+    assert strides(result) == {1}
 
 
 @pytest.mark.parametrize("case", range(drawn.count(12, 400)))
