@@ -106,7 +106,8 @@ def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
         axes[-1:] = stage.split(axes[-1], factor=way.run)
     components = [axes.pop()] if way.apart else []
     lanes = group.machine.lanes(stage.op.output(0).dtype.bits) * way.vectors
-    at = len(axes) - 1 if way.run else 0 if way.flat else _first_of_vectors(axes, lanes)
+    least = lanes if way.apart else lanes // way.vectors
+    at = len(axes) - 1 if way.run else 0 if way.flat else _first_of_vectors(axes, least)
     rows, last = axes[:at], axes[at:]
     long = length(last) is None or (length(last) or 0) > lanes
     inner = stage.fuse(*last) if len(last) > 1 else last[0]
@@ -132,7 +133,8 @@ def _is_of_components(axes: Sequence[IterVar], value: Expr) -> bool:
 
 
 def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
-    """The axis from which on all are fused: the last, unless it is too short for a vector."""
+    """The axis from which on all are fused: the last, unless it is too short for a vector of so many lanes. Vectors that cross rows
+    gather."""
     at = len(axes) - 1
     while at > 0 and (length(axes[at:]) or lanes) * 2 <= lanes:
         at -= 1

@@ -52,3 +52,23 @@ def test_lanes_run_across_rows() -> None:
     kernel = tw.build(tw.autoschedule.schedule(output, HASWELL, exact=True), [x, output], target=HASWELL)
     text = kernel.source("asm")
     assert "vaddps" in text and "ymm" in text and "vgather" not in text and "vaddss" not in text
+
+
+@pytest.mark.parametrize("shape", [(70, 5), (33, 9), (41, 23), (19, 31), (9, 8)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_places_along_short_rows(shape: tuple[int, int], dtype: str) -> None:
+    """Lanes across rows, without being asked for the order: ties go to the first place."""
+    def first(a: tuple[te.Expr, te.Expr], b: tuple[te.Expr, te.Expr]) -> tuple[te.Expr, te.Expr]:
+        left = te.any(a[1] > b[1], te.all(a[1] == b[1], a[0] < b[0]))
+        return te.select(left, a[0], b[0]), te.select(left, a[1], b[1])
+
+    best = te.comm_reducer(first, lambda place, value: (te.max_value("int32"), te.min_value(value)))
+    values = np.random.default_rng(3).integers(-4, 4, shape).astype(dtype)
+    x, k = placeholder_of(values), te.reduce_axis((0, shape[1]), "k")
+    place = te.compute(shape[:1], lambda i: best((k, x[i, k]), axis=k), name="place")[0]
+    for target in ("llvm", HASWELL):
+        s = tw.autoschedule.schedule(place, target)
+        assert s.is_exact or shape[1] > 20 and dtype == "float64"
+        got = np.full(shape[0], 77, "int32")
+        tw.build(tw.lower(s, [x, place]), target="llvm")(values, got)
+        np.testing.assert_array_equal(got, values.argmax(1))

@@ -39,3 +39,12 @@ def test_components_that_conditions_tell_apart_are_written_out(shape: tuple[int,
     assert results[0].tobytes() == results[1].tobytes()
     wanted = x.view("complex64") * y.view("complex64")
     np.testing.assert_allclose(results[0].view("complex64"), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("row", [9, 12, 21])
+def test_vectors_do_not_cross_rows_that_one_of_them_is_enough_for(row: int) -> None:
+    x = te.placeholder((5, 6, 7, row), name="x")
+    exchanged = te.compute((5, 7, 6, row), lambda a, b, c, d: x[a, c, b, d], "exchanged")
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
+    text = tw.build(tw.autoschedule.schedule(exchanged, target), [x, exchanged], target=target).source("asm")
+    assert "gather" not in text
