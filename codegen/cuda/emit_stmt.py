@@ -99,7 +99,9 @@ class _Emitter(StmtEmitter):
         self.statement(body)
         threads = self.kernel.hardware.threads
         together = f"__cluster_dims__({self.kernel.cluster}, 1, 1) " if self.kernel.cluster > 1 else ""
-        head = f'extern "C" __global__ void __launch_bounds__({threads}) {together}{self.function.name}({", ".join(parameters)}) {{'
+        alone = ", 1" if 2 * dynamic > self.shared_limit else ""  # registers need not be few where memory holds one block
+        bounds = f"__launch_bounds__({threads}{alone})"
+        head = f'extern "C" __global__ void {bounds} {together}{self.function.name}({", ".join(parameters)}) {{'
         text = "\n".join([head, *self.lines, "}"])
         return KernelText(self.function.name, text, kinds, dynamic, self.shared_granule, frozenset(self.aligned))
 

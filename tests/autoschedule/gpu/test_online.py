@@ -93,6 +93,16 @@ def test_attention_is_one_kernel_that_stores_nothing_but_its_result() -> None:
     assert {name for name in launch.instructions if name.startswith("LDS")} == {"LDS.128"}
 
 
+def test_registers_are_not_saved_for_blocks_that_shared_memory_does_not_hold() -> None:
+    """By itself the compiler leaves room for a second block, of registers alone, and spills for it."""
+    output = attention(2048, 2048, 128, heads=16)
+    s = tw.autoschedule.schedule([output], SM80)
+    kernel = tw.build(s, [*inputs_of(output), output], target=SM80)
+    launch, = kernel.kernels
+    assert launch.occupancy.blocks == 1 and launch.spilled_bytes == 0
+    assert "__launch_bounds__(256, 1)" in kernel.source("cuda")
+
+
 def test_sums_that_keep_their_order_and_weights_that_are_wanted_are_computed_apart() -> None:
     output = attention(64, 64, 16)
     assert "online" not in {decision.rule for decision in tw.autoschedule.schedule([output], SM80, exact=True).plan}
