@@ -72,6 +72,11 @@ class Group:
     known: dict[Hashable, Sequence[Estimate]] = field(default_factory=dict[Hashable, "Sequence[Estimate]"])
     held: frozenset[IterVar] = frozenset()
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether somebody else than the rules chooses."""
+        return self.chooser is not cheapest
+
     def times(self, key: Hashable, found: Callable[[], Sequence[Estimate]]) -> Sequence[Estimate]:
         """Estimates, made once for all that is as `key` says."""
         times = self.known.get(key)

@@ -27,12 +27,14 @@ __all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text",
 class Candidate:
     """description: what it is, in a few words, by which those of one decision are told apart. apply: gives the group its
     schedule. estimate: its time, where the rule knows it beforehand. reason: why it uses less of the machine than such a rule's
-    schedules do elsewhere, by the data that it is about; empty where it does not."""
+    schedules do elsewhere, by the data that it is about; empty where it does not. further: whether only who searches looks at
+    it."""
 
     description: str
     apply: Callable[[], None]
     estimate: Estimate | None = None
     reason: str = ""
+    further: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,11 @@ ALIKE = 1.02
 
 
 def cheapest(_: str, candidates: Sequence[Candidate]) -> int:
-    """The chooser of rules: the least estimate, the first of those that are about equal; the first where some have none."""
-    times = [candidate.estimate for candidate in candidates if candidate.estimate is not None]
-    return soonest(times, ALIKE) if len(times) == len(candidates) else 0
+    """The chooser of rules: the least estimate, the first of those that are about equal; the first where some have none. What only
+    who searches looks at is left out."""
+    usual = [at for at, candidate in enumerate(candidates) if not candidate.further]
+    times = [time for at in usual if (time := candidates[at].estimate) is not None]
+    return usual[soonest(times, ALIKE)] if len(times) == len(usual) else usual[0]
 
 
 @dataclass(frozen=True)

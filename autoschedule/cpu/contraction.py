@@ -41,6 +41,8 @@ __all__ = ["contraction"]
 
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
+FURTHER = 3
+"""Of how many more where somebody searches."""
 DOUBT = 0.1
 """By how much of their time sums of any form are taken to be slower than estimated, beside products of matrices."""
 
@@ -139,9 +141,11 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
                 others[each, way.tile] = []
                 tiles += [timed(each, plan) for plan in (way, wide) if plan is not None]
     tiles = _soonest_first(tiles)
-    changed = [timed(each, way) for _, each, tile in tiles[:MOST_CHANGED] for way in others[each, tile.tile]]
-    return [Candidate(_description(each, way), partial(_apply, group, each, way, digits), time)
-            for time, each, way in _soonest_first([*tiles, *changed])]
+    changed, further = ([timed(each, way) for _, each, tile in some for way in others[each, tile.tile]] for some in (
+        tiles[:MOST_CHANGED], tiles[MOST_CHANGED:MOST_CHANGED + FURTHER] if group.is_searched else []))
+    first = _soonest_first([*tiles, *changed])
+    return [Candidate(_description(each, way), partial(_apply, group, each, way, digits), time, further=at >= len(first))
+            for at, (time, each, way) in enumerate((*first, *further))]
 
 
 def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:

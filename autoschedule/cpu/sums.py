@@ -52,6 +52,8 @@ GAIN = 0.9
 """What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
 MOST_WAYS, MOST_COPIED = 24, 12
 """How many plans are considered, and of those that copy."""
+FURTHER = 40
+"""How many more are where somebody searches."""
 MOST_IN_PLACE = 4
 """Of those that copy, how many are considered without their copies too."""
 MOST_ASKED = 6
@@ -106,15 +108,18 @@ def time_of_sums(group: Group) -> Estimate | None:
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
     """The plans of an anchor whose heads are placed, the cheapest first, as candidates, with the time of each."""
-    copied = [plan for plan in found if plan.packed and plan.cost <= found[0].cost * WORSE][:MOST_COPIED]
+    copied = [plan for plan in found if plan.packed and plan.cost <= found[0].cost * WORSE]
     in_place = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in in_place), default=0) * WORSE
-    found = [*copied, *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]),
-             *(plan for plan in in_place if plan.cost <= most)][:MOST_WAYS]
+    in_place = [plan for plan in in_place if plan.cost <= most]
+    first = [*copied[:MOST_COPIED], *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]), *in_place][:MOST_WAYS]
+    known = set(map(id, first))
+    others = sorted((plan for plan in (*copied, *in_place) if id(plan) not in known), key=lambda plan: plan.cost)
+    further = others[:FURTHER] if group.is_searched else []
     ways = list[Candidate]()
-    for plan, time in zip(found, _estimates(group, terms, found), strict=True):
+    for plan, time in zip((*first, *further), _estimates(group, terms, (*first, *further)), strict=True):
         apply = _across_lanes if plan.lane[0].kind == "reduce" else _along_lanes
-        ways.append(Candidate(str(plan), partial(apply, group, plan), time))
+        ways.append(Candidate(str(plan), partial(apply, group, plan), time, further=len(ways) >= len(first)))
     return ways
 
 

@@ -10,8 +10,10 @@ import numpy as np
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import registry
+from tilewright.autoschedule.estimate import Estimate
 from tilewright.autoschedule.groups import Group
-from tilewright.autoschedule.plan import Candidate
+from tilewright.autoschedule.plan import Candidate, cheapest
+from tilewright.autoschedule.scheduler import schedule
 from tilewright.autoschedule.search.decisions import DecisionSpace
 from tilewright.autoschedule.search.space import Config
 from tilewright.autotune import Task
@@ -112,3 +114,15 @@ def test_records_of_the_search_are_what_texts_may_say() -> None:
     task = Task.of(contraction())
     for candidate in EvolutionarySearch(task, CandidateFactory(task), np.random.default_rng(0)).propose(6, [], set()):
         assert str(tw.lower(task.replay(from_json(candidate.records, foreign=True)), task.args)) == candidate.text
+
+
+def test_who_searches_has_more_to_choose_from_and_the_rules_choose_as_before() -> None:
+    def taken(seconds: float, further: bool = False) -> Candidate:
+        return Candidate(f"{seconds}", lambda: None, Estimate((("loads", seconds),)), further=further)
+
+    assert cheapest("", [taken(3), taken(1, True), taken(2)]) == 2
+    tensors = [te.placeholder((255, 255), name=name) for name in "AB"]
+    k = te.reduce_axis((0, 255), "k")
+    out = te.compute((255, 255), lambda i, j: te.max(tensors[0][i, k] + tensors[1][k, j], axis=k), name="C")
+    usual, searched = schedule(out).decisions[-1], schedule(out, chooser=lambda *each: cheapest(*each)).decisions[-1]
+    assert len(searched.candidates) > len(usual.candidates) and searched.description == usual.description
