@@ -94,6 +94,7 @@ def transformed(g: Parts, passes: Sequence[GraphPass], changed: Callable[[str, P
     dumps = os.environ.get("TILEWRIGHT_DUMP")
     folder = _emptied(Path(dumps) / f"graph.{_file_name(g.name)}") if dumps else None
     count = 0
+    first = g
     early, late = [one for one in passes if not one.late], [one for one in passes if one.late]
     for some in (early, late, early) if late else (early,):
         for _ in range(_MOST_ROUNDS):
@@ -108,7 +109,7 @@ def transformed(g: Parts, passes: Sequence[GraphPass], changed: Callable[[str, P
                 g = after
             if g is before:
                 break
-    for param in g.constants.values():
+    for param in (*first.constants.values(), *g.constants.values()):
         if param.data is not None:
             release(param.data)
     return g

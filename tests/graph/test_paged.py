@@ -83,3 +83,15 @@ def test_weights_that_were_packed_take_no_memory_until_they_are_asked_for() -> N
     assert m.verify(given)
     np.testing.assert_array_equal(raw, weight)
     assert resident(raw) >= raw.nbytes // 1024
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="only Linux says what is in memory")
+def test_weights_that_a_pass_laid_in_blocks_take_no_memory_as_they_were() -> None:
+    b = Builder("convolved")
+    h = b.input("x", (1, 3, 9, 9))
+    h = b.node("conv", h, b.param("v", numbers(96, 3, 1, 1)))
+    h = b.node("conv", h, b.param("w", numbers(96, 96, 3, 3)))
+    b.output("y", b.node("mean", h, axes=(2, 3), keepdims=False))
+    g = b.graph()
+    assert "conv_in_blocks" in str(g.transform())
+    assert resident(g.params["w"]) == 0, "what is computed with lies elsewhere"
