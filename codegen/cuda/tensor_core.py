@@ -12,16 +12,16 @@ from __future__ import annotations
 __all__ = ["TENSOR_CORE_ROWS", "sums_stored"]
 
 
-def sums_stored(name: str, row: str, place: str) -> str:
+def sums_stored(name: str, called: str, row: str, place: str) -> str:
     """The device function that stores a thread's four sums, two beside each other in each of two rows: `row` is the first of these,
-    `place` where they begin in it."""
+    by the name `called`, `place` where they begin in it."""
     return f"""
 // pairs: the tile and the stride are of whole pairs of elements.
 template <class C>
 static __device__ __forceinline__ void {name}(C *tile, const C *c, int stride, int pairs) {{
-  const int row = {row}, place = {place};
+  const int {called} = {row}, place = {place};
   for (int i = 0; i < 2; ++i) {{
-    C *to = tile + (row + i * 8) * stride + place;
+    C *to = tile + ({called} + i * 8) * stride + place;
     if (pairs) {{
       const tw_vector<C, 2> both = {{{{c[2 * i], c[2 * i + 1]}}}};
       tw_store(to, both);
@@ -254,7 +254,7 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
     "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", ("float", "float"), "f32.tf32.tf32.f32", "double"),
     **{f"tw_mma_{kind}_k8": _mma(f"{kind}_k8", "m16n8k8", "float", (c_type, c_type), f"f32.{operand}.{operand}.f32", "double")
        for kind, c_type, operand in (("float16", "tw_half", "f16"), ("bfloat16", "tw_bfloat16", "bf16"))},
-    "tw_mma_store": sums_stored("tw_mma_store", "tw_lane() / 4", "tw_lane() % 4 * 2"),
+    "tw_mma_store": sums_stored("tw_mma_store", "group", "tw_lane() / 4", "tw_lane() % 4 * 2"),
     "tw_dp4a": """
 // c += the products of 4 neighbours.
 static __device__ __forceinline__ void tw_dp4a(int *c, const signed char *a, const signed char *b, int aligned) {
