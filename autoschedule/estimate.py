@@ -35,7 +35,7 @@ from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
 from ..ir.cached import cached_property
 from ..ir.expr import Var
 
-__all__ = ["ASSUMED", "BEGUN", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest"]
+__all__ = ["ASSUMED", "BEGUN", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest", "unforeseen"]
 
 Parts: TypeAlias = tuple[tuple[str, float], ...]
 """Seconds, each by what they are spent on."""
@@ -75,6 +75,13 @@ class Estimate:
 
     def __repr__(self) -> str:
         return f"Estimate({self.parts!r})"
+
+
+def unforeseen(time: Estimate, part: float) -> Estimate:
+    """The time, and a part of it for what is not foreseen, beside times that come out as estimated more often."""
+    if not part:
+        return time
+    return Estimate(lambda: (*time.parts, ("what is not foreseen", part * time.seconds)), (1 + part) * time.least)
 
 
 def soonest(times: Sequence[Estimate], alike: float = 1.0) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
+from ..estimate import unforeseen
 from ..loops import fused
 from ..operations import inlined_into, weight
 from ..plan import Candidate
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["chain"]
 
+DOUBT = 0.5
+"""By which part of their time tiles of windows are taken to be slower than estimated."""
 STEPS = 2
 """Vectors in a step of the inner loop of a light expression; rows, in one of a heavy one, which share what they read."""
 MOST_WRITTEN = 16
@@ -38,9 +41,11 @@ MOST_WRITTEN = 16
 
 def chain(group: Group) -> None:
     """The rule. The group's parts are what is stored for each tile."""
-    ways = [Candidate(str(tile), partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile), tile.estimate)
+    windows = [] if group.tiles[0].beside else window_ways(group, group.parts)
+    ways = [Candidate(str(tile), partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile),
+                      tile.estimate if tile.estimate is None or not windows else unforeseen(tile.estimate, DOUBT))
             for tile in group.tiles]
-    group.choose("chain", [*ways, *([] if group.tiles[0].beside else window_ways(group, group.parts))])
+    group.choose("chain", [*ways, *windows])
 
 
 def _by_themselves(group: Group, tile: Tile) -> None:

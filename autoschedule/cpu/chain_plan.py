@@ -32,6 +32,7 @@ from ..pieces import Tile
 from ..reads import places_of
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, cycles_of, operators_of, taps_of
 from .chain_nest import Nests
+from .conv_form import convolution_of
 
 __all__ = ["ASSUMED", "Chain", "chain_of", "ends_within_vectors", "is_window"]
 
@@ -74,6 +75,9 @@ def is_window(op: Operation) -> bool:
     if reduction is None or len(op.values) != 1 or op.num_outputs != 1 or op.calls_intrinsic:
         return False
     taps = [constant_extent(axis) or MOST_TAPS + 1 for axis in op.reduce_axis]
+    convolution = convolution_of(op)
+    if convolution is not None and convolution.inputs > 1:  # its results share what they read with those of other channels
+        return False
     if prod(taps) > MOST_TAPS or any(depends_on(axis) for axis in op.reduce_axis):
         return False
     data = {axis for axis in op.axis if constant_extent(axis) != 1}

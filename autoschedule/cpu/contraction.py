@@ -21,7 +21,7 @@ from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
 from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, unguarded, upstream
-from ..estimate import Estimate, Lines, estimate, soonest
+from ..estimate import Estimate, Lines, estimate, soonest, unforeseen
 from ..forms import form_of
 from ..loops import fused
 from ..operations import fixed_extent, is_known, loads_of, size_of, source
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["contraction"]
+__all__ = ["contraction", "least_of"]
 
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
@@ -63,6 +63,12 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
     sums = time() if _doubted(bound).seconds < _time_of(ways).seconds else bound
     group.choose("contraction", [*ways, *([Candidate("as any sum", otherwise, _doubted(sums))] if sums is not None else [])])
     return True
+
+
+def least_of(group: Group) -> Estimate | None:
+    """The time of a group whose anchor is a contraction; None where it is none."""
+    whole = contraction_of(group.anchor, unguarded) if not group.parts else None
+    return _time_of(_ways(group, whole)) if whole is not None else None
 
 
 def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -> bool:
@@ -165,7 +171,7 @@ def _least(whole: Contraction, machine: Machine) -> Estimate:
 
 def _doubted(time: Estimate) -> Estimate:
     """The time of sums beside that of products of matrices, whose loops come out as they are estimated more often."""
-    return Estimate(lambda: (*time.parts, ("what is not foreseen", DOUBT * time.seconds)), (1 + DOUBT) * time.least)
+    return unforeseen(time, DOUBT)
 
 
 def _description(found: Contraction, way: Plan) -> str:

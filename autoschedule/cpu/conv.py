@@ -19,108 +19,106 @@ few for that, lanes are places of a row, and weights are broadcast. The sizes ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
-from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
+from ..estimate import estimate, unforeseen
 from ..operations import is_known
 from ..plan import Candidate
-from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, by_channels, column_tile, ends_within_vector, plans
-from .gemm import gemm
+from .contraction import least_of
+from .conv_form import Convolution, Layout, convolution_of
+from .conv_nest import ConvNests
+from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, by_channels, column_tile, plans
 from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["conv2d", "conv2d_nhwc", "conv2d_NCHWc", "conv2d_nchw"]
+__all__ = ["convolution"]
 
+WITHIN, COPIED = 0.5, 0.2
+"""Parts of their time that are not foreseen: of channels that end within a vector, so that each step of their sums is masked, and
+of products of matrices that copy what windows read."""
 PASSES = 4
 """Tiles of places that read a chunk of weights from which on it is worth asking for the next one beside them."""
 WHOLE_ROW = 16
 """Vectors up to which a row is copied by one statement for each."""
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """rule: what it is called; and where the result's dimensions stand. channels: of the channels, or of their blocks; lane: of
-    the channels of a block."""
-
-    rule: str
-    channels: int
-    rows: int
-    columns: int
-    lane: int | None = None
-
-
-def conv2d_nchw(group: Group) -> None:
-    """The rule of channels first, in groups or not, the weights packed or not."""
-    conv2d(group, _Layout("conv2d_nchw", 1, 2, 3))
-
-
-def conv2d_nhwc(group: Group) -> None:
-    """The rule of channels last."""
-    conv2d(group, _Layout("conv2d_nhwc", 3, 1, 2))
-
-
-def conv2d_NCHWc(group: Group) -> None:
-    """The rule of channels in blocks."""
-    conv2d(group, _Layout("conv2d_NCHWc", 1, 2, 3, 4))
-
-
-def conv2d(group: Group, layout: _Layout) -> None:
-    """Schedules a convolution whose dimensions lie as `layout` says."""
+def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
+    """Schedules a group whose anchor is a convolution, in whatever layout, or else `otherwise`; does nothing and returns False
+    where it is none."""
     anchor = group.anchor
-    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
-        gemm(group)
-        return
-    image, weights = _operands(group, anchor)
-    layer = _layer(group, anchor, layout, image)
+    found = convolution_of(anchor) if not group.parts else None
+    if found is None or any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
+        return False
+    layer = _layer(group, found)
+    if found.groups > 1 and layer.outputs % layer.lanes > 0 and layer.outputs > layer.lanes:
+        return False  # lanes end within a group
+    whole = layer.as_row if found.layout.channels == 1 and found.weights is not found.image else layer
     ways: list[Candidate] = []
-    if layout.channels != 1 or layer.groups == 1 or layer.outputs % layer.lanes == 0:
-        whole = layer.as_row if layout.channels == 1 and weights is not image else layer
-        ways += [Candidate(str(way), partial(_by_channels, group, layout, whole, way, image, weights))
-                 for way in plans(whole, group.machine)]
-    if layout.channels == 1:
-        along = Candidate("lanes along rows", partial(_by_columns, group, layer, image))
+    if found.layout.channels != 1 or found.groups == 1 or layer.outputs % layer.lanes == 0:
+        ways += [Candidate(str(way), partial(_by_channels, group, found, whole, way)) for way in plans(whole, group.machine)]
+    if found.layout.channels == 1:
+        along = Candidate("lanes along rows", partial(_by_columns, group, found, layer))
         ways = [*ways, along] if by_channels(layer) else [along, *ways]
-    other = Candidate("as any reduction", partial(gemm, group))
-    masked = layout.channels == 1 and anchor.output(0).dtype.is_float and ends_within_vector(layer)
-    group.choose(layout.rule, [other, *ways] if masked else [*ways, other])
+    other = Candidate("as any reduction", otherwise)
+    ragged = not layer.block and layer.groups == 1 and layer.outputs > layer.lanes and layer.outputs % layer.lanes > 0
+    group.choose(found.layout.rule, _timed(group, found, layer, whole, [*ways, other]) if ragged else [*ways, other])
+    return True
 
 
-def _operands(group: Group, anchor: Operation) -> tuple[Tensor, Tensor]:
-    """Data (with its padding) and weights; the heads that they are computed from are inlined into them."""
-    image, weights = (*anchor.input_tensors, anchor.input_tensors[0])[:2]
+def _timed(group: Group, found: Convolution, layer: Layer, whole: Layer, ways: Sequence[Candidate]) -> list[Candidate]:
+    """Ways with their times, of channels that end within a vector: each step of their sums is masked, and others may be better."""
+    time = least_of(group)
+    if time is None:
+        return list(ways)
+    rows, channels = _nests(group, found, layer), _nests(group, found, whole)
+    times = {str(way): unforeseen(estimate(channels.by_channels(way), group.machine), WITHIN)
+             for way in plans(whole, group.machine)}
+    times["lanes along rows"] = estimate(rows.by_columns(column_tile(layer, group.machine)), group.machine)
+    times["as any reduction"] = unforeseen(time, COPIED)
+    return [replace(way, estimate=times[way.description]) for way in ways]
+
+
+def _nests(group: Group, found: Convolution, layer: Layer) -> ConvNests:
+    anchor = group.anchor
+    return ConvNests(anchor, found, layer, group.machine, found.plain and not is_known(found.weights),
+                     worth_threads((*anchor.axis, *anchor.reduce_axis)))
+
+
+def _inline_heads(group: Group, found: Convolution) -> None:
+    """The heads that data and weights are computed from are inlined into them."""
     for head in group.heads:
-        if head is not image.op and head is not weights.op:
+        if head is not found.image.op and head is not found.weights.op:
             group.s[head].compute_inline()
-    return image, weights
 
 
-def _layer(group: Group, anchor: Operation, layout: _Layout, image: Tensor) -> Layer:
+def _layer(group: Group, found: Convolution) -> Layer:
+    anchor, layout = group.anchor, found.layout
     extents = [constant_extent(axis) or 0 for axis in anchor.axis]
-    reduced = {axis.name: constant_extent(axis) or 0 for axis in anchor.reduce_axis}
-    groups = int(anchor.attrs.get("groups", 1))
     block = extents[layout.lane] if layout.lane is not None else 0
     bits = max(anchor.output(0).dtype.bits, 8)
     return Layer(
-        batch=extents[0], groups=groups, outputs=extents[layout.channels] // groups * max(block, 1),
-        inputs=reduced["rc"] * reduced.get("rb", 1), height=extents[layout.rows], width=extents[layout.columns],
-        taps=(reduced["ry"], reduced["rx"]), stride=anchor.attrs.get("stride", (1, 1)), lanes=group.machine.lanes(bits), bits=bits,
-        block=block, padded=image.op in group.heads)
+        batch=extents[0], groups=found.groups, outputs=extents[layout.channels] // found.groups * max(block, 1),
+        inputs=found.inputs, height=extents[layout.rows], width=extents[layout.columns], taps=found.taps, stride=found.stride,
+        lanes=group.machine.lanes(bits), bits=bits, block=block, padded=found.image.op in group.heads)
 
 
 # Lanes along channels
 
 
-def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, image: Tensor, weights: Tensor) -> None:
-    s, anchor, output = group.s, group.anchor, group.output
+def _by_channels(group: Group, found: Convolution, layer: Layer, chosen: Plan) -> None:
+    s, anchor, output, layout = group.s, group.anchor, group.output, found.layout
+    image, weights = found.image, found.weights
+    _inline_heads(group, found)
     lanes = layer.block or layer.lanes
     in_group, chunk, vectors, lane = _cut_channels(s[anchor], layout, layer, chosen.tile.vectors)
     axes = s[anchor].op.axis
@@ -131,7 +129,7 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, imag
     if output is not anchor:
         s[anchor].compute_inline()
     stage = s[output]
-    plain = weights.ndim == 4 and layout.channels == 1 and weights is not image
+    plain = found.plain
     known = is_known(weights)  # and packed while building
     by_chunk = plain and not chosen.banded and layer.batch == 1 and not known
     whole = by_chunk or known and _shares_chunks(layer, chosen, group.machine) or _cuts_chunk(layer, chosen, group.machine)
@@ -170,13 +168,13 @@ def _cuts_chunk(layer: Layer, chosen: Plan, machine: Machine) -> bool:
     return not chosen.banded and layer.outputs % chunk > 0 and chunks >= machine.cores
 
 
-def _places(stage: Stage, layout: _Layout, layer: Layer) -> list[IterVar]:
+def _places(stage: Stage, layout: Layout, layer: Layer) -> list[IterVar]:
     """The loops over rows and columns, which are one where the layer takes a row to be the whole image."""
     rows, columns = stage.op.axis[layout.rows], stage.op.axis[layout.columns]
     return [stage.fuse(rows, columns)] if layer.flat else [rows, columns]
 
 
-def _cut_channels(stage: Stage, layout: _Layout, layer: Layer, vectors: int) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
+def _cut_channels(stage: Stage, layout: Layout, layer: Layer, vectors: int) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
     """The loops over channels: the group's (or none), chunks, vectors of a chunk, lanes."""
     channels = stage.op.axis[layout.channels]
     in_group: list[IterVar] = []
@@ -210,7 +208,7 @@ def _tile(stage: Stage, outer: list[IterVar], places: list[IterVar], tile: Tile)
 
 
 def _store(
-    stage: Stage, layout: _Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
+    stage: Stage, layout: Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
 ) -> tuple[IterVar, IterVar, IterVar]:
     """The loops of what is stored; returns those of tasks, of the tile of rows that is summed before it is stored, and of the
     chunks of channels. by_chunk: a task is a whole chunk of channels, with all bands."""
@@ -279,7 +277,7 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
             stage.parallel(task)
 
 
-def _in_tiles(s: Schedule, image: Tensor, sums: Tensor, layout: _Layout, size: int) -> None:
+def _in_tiles(s: Schedule, image: Tensor, sums: Tensor, layout: Layout, size: int) -> None:
     """The image in tiles of as many places as are summed together, for each term side by side: they lie as far apart as channels
     do else, each in a line of its own."""
     def in_tiles(*at: Any) -> list[Any]:
@@ -331,9 +329,10 @@ def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int,
 # Lanes along rows
 
 
-def _by_columns(group: Group, layer: Layer, image: Tensor) -> None:
+def _by_columns(group: Group, found: Convolution, layer: Layer) -> None:
     """Few channels: a tile of all of them and vectors of places, the weights broadcast."""
     s, anchor, output = group.s, group.anchor, group.output
+    _inline_heads(group, found)
     tile = column_tile(layer, group.machine)
     sums = s[anchor]
     if output is anchor:
@@ -362,5 +361,5 @@ def _by_columns(group: Group, layer: Layer, image: Tensor) -> None:
     if worth_threads((*anchor.axis, *op.reduce_axis)):
         stage.parallel(task)
     if layer.padded:
-        _place_image(s, image, layer.lanes, None)
+        _place_image(s, found.image, layer.lanes, None)
 

@@ -15,8 +15,7 @@ from math import prod
 
 from ...codegen.machine import Machine
 
-__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "ends_within_vector", "plan", "plans",
-           "step_cycles"]
+__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "plan", "plans", "step_cycles"]
 
 MOST_PLACES = 28
 MOST_VECTORS = 4
@@ -35,8 +34,6 @@ PACKING = 4
 """Cycles for a vector of the image that is copied to a panel."""
 BEGINNING = 300
 """Cycles that a task takes besides."""
-FILLED = 1.2
-"""Lanes for each place of a row, up to which they count as filled."""
 USUAL = 64
 """For a size that is not known until the call."""
 
@@ -122,14 +119,6 @@ def by_channels(layer: Layer) -> bool:
     width = layer.width or USUAL
     places = -(-width // layer.lanes) * layer.lanes / max(width, 1) * (1.0 if layer.stride[1] == 1 else 1.5)
     return channels <= places * 1.1 and (layer.groups == 1 or layer.outputs % layer.lanes == 0)
-
-
-def ends_within_vector(layer: Layer) -> bool:
-    """Whether the last channels are less than a vector, so that each step of the sum by channels would be masked, and rows fill
-    theirs nearly."""
-    wide = layer.width or USUAL
-    return (not layer.block and layer.groups == 1 and layer.outputs > layer.lanes and layer.outputs % layer.lanes > 0
-            and tuple(layer.stride) == (1, 1) and -(-wide // layer.lanes) * layer.lanes <= FILLED * wide)
 
 
 def channel_tile(layer: Layer, machine: Machine) -> Tile:

@@ -1,4 +1,4 @@
-"""Windows that slide over images channel by channel: depthwise convolution and pooling.
+"""Depthwise convolutions of integers, whose image is a stage of its own, in 16 bits: all others are windows.py's by what they read.
 
 Lanes along the last dimension of the result (a row, or the channels), several places of the one before it at once (rows, or
 columns), so that what is read for one is used for those around it. For rows:
@@ -10,9 +10,6 @@ columns), so that what is read for one is used for those around it. For rows:
                     for ry, rx (unrolled):
                         sum[y.inner, lanes] += data[...] * kernel[c, ry, rx]
                 result[y.outer * ROWS + y.inner, lanes] = sum
-
-Padding is stored where rows are padded and the machine has no masked vectors: a task keeps the padded image of its channel in its
-first or second cache. Else it never is: rows in it are peeled off, and in lanes it is masked.
 """
 
 from __future__ import annotations
@@ -20,10 +17,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar
-from ...schedule import Stage
 from ...te.operation import Operation
-from ...te.shape import constant_extent, same_extent
+from ...te.shape import constant_extent
 from .injective import worth_threads
 
 if TYPE_CHECKING:
@@ -45,10 +40,8 @@ def windows(group: Group) -> None:
     """The rule for windows over (..., rows, columns, [lanes]), each of which gives one element. The anchor's attrs say how
     windows move ("stride", of height and width) and whether its last dimension but one is height or width ("tile", 0 or 1)."""
     s, anchor = group.s, group.anchor
-    image = next((head for head in group.heads if _stored(group, head)), None)
     for head in group.heads:
-        if head is not image:
-            s[head].compute_inline()
+        s[head].compute_inline()
     sums = accumulator(group)
     stage = s[group.output]
     *outer, place, last = stage.op.axis
@@ -66,27 +59,6 @@ def windows(group: Group) -> None:
         stage.parallel(outer[0] if outer else block)
     s[sums].compute_at(stage, block)
     _sum_up(group, sums)
-    if image is not None:
-        _store(group, s[image], stage, outer[-1])
-
-
-def _stored(group: Group, head: Operation) -> bool:
-    """Whether this is the padding of rows, of images that the second cache holds beside what else a task reads."""
-    rows, columns = (constant_extent(axis) for axis in head.axis[-2:])
-    return not group.machine.masks and "pad" in head.tag.split(",") and len(head.axis) > 2 and rows is not None \
-        and columns is not None and rows * columns * head.output(0).dtype.bytes <= group.machine.l2 // 2 \
-        and not same_extent(head.input_tensors[0].shape[-1], head.output(0).shape[-1])
-
-
-def _store(group: Group, image: Stage, reader: Stage, task: IterVar) -> None:
-    """The padded image of a task, a row at a time in vectors."""
-    image.compute_at(reader, task)
-    column = image.op.axis[-1]
-    lanes, extent = group.machine.lanes(image.op.output(0).dtype.bits), constant_extent(column) or 0
-    vector, lane = image.split(column, factor=min(lanes, _power_of_two(extent)))
-    if -(-extent // lanes) <= FEW_VECTORS:
-        image.unroll(vector)
-    image.vectorize(lane)
 
 
 def accumulator(group: Group) -> Operation:

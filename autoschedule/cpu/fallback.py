@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...ir.analysis.linear import linear, terms
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
@@ -25,11 +24,12 @@ from ..plan import Candidate
 from .cells import into_cells
 from .chain_plan import is_window
 from .contraction import DOUBT, contraction
+from .conv import convolution
 from .in_order import are_short, rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
 from .sums import sums, time_of_sums
-from .windows import window_ways
+from .windows import slides, window_ways
 from .windows_nest import time_of_images
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ def reduction(group: Group) -> None:
     if reads_once(group):
         if not (are_short(group) and rows_in_order(group)):
             reduce(group)
-    elif not _windows(group):
+    elif not _windows(group) and not convolution(group, partial(_any_sums, group)):
         _any_sums(group)
 
 
 def _windows(group: Group) -> bool:
     """Schedules a group whose anchor is a window over what it reads; does nothing and returns False where it is none."""
-    if group.parts or not is_window(group.anchor) or not all(map(partial(_slides, group.anchor), group.anchor.reduce_axis)):
+    sliding = (axis for axis in group.anchor.reduce_axis if constant_extent(axis) != 1)
+    if group.parts or not is_window(group.anchor) or not all(map(partial(slides, group.anchor), sliding)):
         return False
     ways = window_ways(group, (*group.heads, *([group.anchor] if group.anchor is not group.output else [])))
     if not ways:
@@ -68,12 +69,6 @@ def _windows(group: Group) -> bool:
         ways.append(Candidate("as any sum", partial(_any_sums, group), sums))
     group.choose("windows", ways)
     return True
-
-
-def _slides(anchor: Operation, axis: IterVar) -> bool:
-    """Whether a reduce axis is summed with a data axis in some index: no others are of windows alone, as channels are not."""
-    forms = [[part for part, _ in terms(linear(index))] for load in loads_of(anchor) for index in load.indices]
-    return any(axis in form and any(isinstance(part, IterVar) and part.kind == "data" for part in form) for form in forms)
 
 
 def _any_sums(group: Group) -> None:

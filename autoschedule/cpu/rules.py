@@ -21,23 +21,10 @@ from .fusion import axes_shared, cheap, computed_again
 __all__ = ["BY_FORM", "RULES", "fusion_on", "module_of", "rule_for", "rule_in_order"]
 
 RULES: dict[str, tuple[str, str]] = {
-    "conv2d_nchw": ("conv", "conv2d_nchw"),
-    "group_conv2d_nchw": ("conv", "conv2d_nchw"),
-    "conv2d_nhwc": ("conv", "conv2d_nhwc"),
-    "group_conv2d_nhwc": ("conv", "conv2d_nhwc"),
-    "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
     "conv2d_winograd_NCHWc": ("winograd_blocks", "conv2d_winograd_NCHWc"),
     "bilateral_slice": ("bilateral", "bilateral_slice"),
     "resize": ("resize", "resize"),
-    "pool": ("depthwise", "windows"),
-    "pool_whole": ("pool", "whole"),
-    "depthwise_conv2d_nchw": ("depthwise", "windows"),
-    "depthwise_conv2d_nhwc": ("depthwise", "windows"),
-    "matmul": ("gemm", "gemm"),
-    "batch_matmul": ("gemm", "gemm"),
-    "dense": ("gemm", "gemm"),
-    "packed_dense": ("gemm", "gemm"),
     "attention": ("attention", "attention"),
     "weight_only_dense": ("weight_only", "weight_only_dense"),
     "dense_dots": ("quantized", "dense_dots"),
@@ -61,8 +48,9 @@ INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 SCRIPT = (".scripts", "on_cores")
 """For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
-BY_FORM = ((REDUCTION, "any reduction"), (IN_ORDER, "sums in their order"), (INJECTIVE, "operations without a reduction"),
-           (SCRIPT, "hybrid scripts"))
+BY_FORM = ((REDUCTION, "products of matrices, and any other reduction"), (("windows", "window_ways"), "windows, by what they read"),
+           (("conv", "convolution"), "convolutions in any layout, by what they read"), (IN_ORDER, "sums in their order"),
+           (INJECTIVE, "operations without a reduction"), (SCRIPT, "hybrid scripts"))
 """The rules that no tag asks for, and what they are for."""
 
 

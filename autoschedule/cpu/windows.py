@@ -16,18 +16,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING
 
+from ...ir.analysis.linear import linear, terms
 from ...ir.expr import IfThenElse, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..loops import fused
-from ..operations import axes_in, weight
+from ..operations import axes_in, loads_of, weight
 from ..plan import Candidate
 from .chain_member import taps_of
-from .chain_plan import ends_within_vectors, is_window
+from .chain_plan import ASSUMED, ends_within_vectors, is_window
 from .injective import worth_threads
 from .lanes import power_below
 from .transposes import expanded, loads_in
@@ -36,7 +38,7 @@ from .windows_nest import guarded_axes, time_of_windows
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["window_ways"]
+__all__ = ["slides", "window_ways"]
 
 FEW_VECTORS = 4
 """Vectors of a row that are unrolled, where any of them ends within a row or a guard."""
@@ -66,7 +68,7 @@ def window_ways(group: Group, parts: Sequence[Operation]) -> list[Candidate]:
     is anything else. parts: what is neither inlined nor placed yet, producers first."""
     sums, images = _sums_and_images(group, parts)
     axes = group.s[group.output].op.axis
-    if not sums or len(axes) < 2 or any(not constant_extent(axis) for axis in axes):
+    if not sums or len(axes) < 2 or any(constant_extent(axis) == 0 for axis in axes):
         return []
     ways: list[Candidate] = []
     parallel = worth_threads(axes, _operators(sums))
@@ -77,23 +79,38 @@ def window_ways(group: Group, parts: Sequence[Operation]) -> list[Candidate]:
 
 
 def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation]) -> list[WindowPlan]:
-    """Those worth looking at. Where guards ask for two of the axes that make up tasks, they would stay around every tap."""
+    """Those worth looking at: along axes that windows slide along, where there are such beside the lanes'. Where guards ask for an
+    axis that is one of several that make up tasks, they would stay around every tap: such are left out, unless all are."""
     taps, axes = max(map(taps_of, sums)), group.s[group.output].op.axis
     held = [True] if any(weight(image) > CHEAP for image in images) else [False]
     if held == [False] and any(map(partial(ends_within_vectors, machine=group.machine), images)):
         held = [False, True]
     guarded = guarded_axes(group, sums, images)
-    plans: list[WindowPlan] = []
-    for along in range(len(axes) - 1):
-        extent = constant_extent(axes[along]) or 1
-        if extent == 1 and len(axes) > 2:
-            continue
-        sizes = dict.fromkeys(min(rows, extent) for rows in ROWS)
-        asked = [at for at in guarded if at not in (along, len(axes) - 1) and constant_extent(axes[at]) != 1]
-        for stored in held if len(asked) <= 1 else [True] if True in held else []:
+    plans: dict[WindowPlan, bool] = {}
+    for along in _directions(group, sums):
+        extent = constant_extent(axes[along]) or max(ROWS)
+        evenly = ceil(extent / ceil(extent / max(ROWS)))
+        sizes = dict.fromkeys(min(rows, extent) for rows in (*ROWS, evenly))
+        others = [at for at in range(len(axes) - 1) if at != along and constant_extent(axes[at]) != 1]
+        for stored in held:
+            inside = stored or len(others) < 2 or guarded.isdisjoint(others)
             most = MOST_GUARDED if guarded and not stored else MOST_BODIES
-            plans += [WindowPlan(along, rows, stored) for rows in sizes if rows * taps <= most or rows == 1]
-    return plans
+            plans.update((WindowPlan(along, rows, stored), inside) for rows in sizes if rows * taps <= most or rows == 1)
+    return [plan for plan, inside in plans.items() if inside or not any(plans.values())]
+
+
+def _directions(group: Group, sums: Sequence[Operation]) -> list[int]:
+    """The data axes, by their places, along which results share what they read, the last one first; others where there are none."""
+    axes = group.s[group.output].op.axis
+    several = [at for at in reversed(range(len(axes) - 1)) if constant_extent(axes[at]) != 1 or len(axes) == 2]
+    return [at for at in several if any(slides(op, op.axis[at]) for op in sums)] or several
+
+
+def slides(op: Operation, axis: IterVar) -> bool:
+    """Whether an axis of a reduction is summed with one of the other kind in some index: reduce axes that are not, as channels, are
+    of more than windows."""
+    forms = [[part for part, _ in terms(linear(index))] for load in loads_of(op) for index in load.indices]
+    return any(axis in form and any(isinstance(part, IterVar) and part.kind != axis.kind for part in form) for form in forms)
 
 
 def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
@@ -125,7 +142,7 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     axes = list(stage.op.axis)
     place, last = axes[plan.along], axes[-1]
     outer = [axis for axis in axes if axis is not place and axis is not last]
-    width, extent = group.machine.lanes(output.output(0).dtype.bits), constant_extent(last) or 1
+    width, extent = group.machine.lanes(output.output(0).dtype.bits), constant_extent(last) or ASSUMED
     vector, lane = stage.split(last, factor=_vector(extent, width))
     block, row = stage.split(place, factor=plan.rows)
     steps = (vector, block) if outer else (block, vector)  # rows of blocks are the tasks, where there is nothing around
@@ -134,7 +151,8 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     stage.vectorize(lane)
     task = fused(stage, outer) if outer else None
     guards = [(node, op) for op in held for node in post_order(expanded(s, s[op].op)) if isinstance(node, IfThenElse)]
-    ragged = bool(extent % width) or any(s[op].op.axis[-1] in axes_in(guard.condition) for guard, op in guards)
+    ragged = constant_extent(last) is None or bool(extent % width) or any(
+        s[op].op.axis[-1] in axes_in(guard.condition) for guard, op in guards)
     if ragged and -(-extent // width) <= FEW_VECTORS:
         stage.unroll(vector)
     for loop in (block, *([task] if task is not None else [])) if guards else ():
@@ -168,7 +186,7 @@ def _sum_up(stage: Stage) -> None:
 def _stored(group: Group, stage: Stage) -> None:
     """An image, a row at a time in vectors."""
     column = stage.op.axis[-1]
-    width, extent = group.machine.lanes(stage.op.output(0).dtype.bits), constant_extent(column) or 1
+    width, extent = group.machine.lanes(stage.op.output(0).dtype.bits), constant_extent(column) or ASSUMED
     vector, lane = stage.split(column, factor=_vector(extent, width))
     if -(-extent // width) <= FEW_VECTORS:
         stage.unroll(vector)

@@ -15,7 +15,7 @@ from ...ir.visit import Rewriter, post_order, substitute
 from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
-from ..estimate import ASSUMED, Body, Estimate, Nest, estimate
+from ..estimate import ASSUMED, Body, Estimate, Nest, estimate, unforeseen
 from ..instructions import classes_of, instructions_of
 from ..operations import axes_in
 from .transposes import expanded, loads_in
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["guarded_axes", "time_of_images", "time_of_windows"]
 
-SCRATCH = 4
-"""Registers kept for what is neither a sum nor a weight."""
+SCRATCH = 2
+"""Registers kept for what is neither a sum nor read more than once."""
+FAR, APART, EACH = 0.1, 0.3, 0.15
+"""Parts of their time that are not foreseen: of tiles that do not lie one after the other in memory, of lanes that guards tell
+apart where machines have no masks, and of what begins and ends a tile, shared among its places."""
 WIDEST = 4
 """Strides of lanes up to which whole vectors are loaded and lanes picked (codegen); beyond, they are gathered."""
 
@@ -35,7 +38,12 @@ def time_of_windows(
     group: Group, sums: Sequence[Operation], images: Sequence[Operation], along: int, rows: int, stored: bool, parallel: bool,
 ) -> Estimate:
     """Of sums that are kept for `rows` places along a data axis of the output. parallel: whether threads share tasks."""
-    return estimate(_Nests(group, sums, images, along, rows, stored, parallel).nest(), group.machine)
+    nests = _Nests(group, sums, images, along, rows, stored, parallel)
+    time = estimate(nests.nest(), group.machine)
+    extents = [constant_extent(axis) for axis in nests.output.axis]
+    more = EACH / rows + (FAR if any(extent != 1 for extent in extents[along + 1:-1]) else 0.0)
+    more += APART if nests.in_parts and not group.machine.masks else 0.0
+    return unforeseen(time, more)
 
 
 def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
@@ -63,6 +71,8 @@ class _Nests:
         self.along, self.rows, self.stored, self.parallel = along, rows, stored, parallel
         self.output = group.s[group.output].op
         self.lanes = self.machine.lanes(self.output.output(0).dtype.bits)
+        self.in_parts = False
+        """Whether guards tell the lanes of what is read apart."""
 
     def nest(self) -> Nest:
         axes = self.output.axis
@@ -102,15 +112,16 @@ class _Nests:
             for name, many in each.items():
                 count[name] += many * self.rows * prod(sizes)
         over = {axis: size for (_, size), axis in taps.items()}
-        loads = self._counted(terms, {axes[self.along]: self.rows, **over}, axes[-1], count, accesses)
-        held = self.rows * len(self.sums)
-        held += loads if loads <= self.machine.registers - SCRATCH - held else 1
+        alike, again = self._counted(terms, {axes[self.along]: self.rows, **over}, axes[-1], count, accesses)
+        held = self.rows * len(self.sums) + SCRATCH
+        # place after place takes up all its taps: what has no register is loaded for each of them
+        count["load"] += max(held + alike + again - self.machine.registers, 0) * self.rows
         value = expanded(self.group.s, self.output)
         if not isinstance(value, Reduce):
             sums = {op.output(0) for op in self.sums}
             self._counted([value], {axes[self.along]: self.rows}, axes[-1], count, accesses, skip=sums)
         count["store"] += self.rows
-        spilled = max(held + SCRATCH - self.machine.registers, 0) * len(self.sums)
+        spilled = max(held - self.machine.registers, 0) * len(self.sums)
         count["load"] += spilled
         count["store"] += spilled
         accesses.append(Access(self.output.output(0), axes, _shape(self.output.output(0)), stored=True))
@@ -129,11 +140,13 @@ class _Nests:
     def _counted(
         self, values: Sequence[Expr], written_out: Mapping[IterVar, int], lane: IterVar, count: Counter[str],
         accesses: list[Access], skip: Iterable[object] = (),
-    ) -> int:
-        """Adds what expressions take; returns the loads that every tile needs anew of what only taps change."""
-        lanes = {lane: self.lanes}
+    ) -> tuple[int, int]:
+        """Adds what expressions take; returns how many vectors every tile reads that only taps change, and how many places before
+        the middle of a tile read as well as those after it."""
+        lanes, along = {lane: self.lanes}, self.output.axis[self.along]
         apart = any(lane in axes_in(node.condition) for value in values for node in post_order(value)
                     if isinstance(node, (IfThenElse, Select)))
+        self.in_parts = self.in_parts or apart
         values = [_unguarded(value) for value in values]
         found = {id(load): Access(load.producer, tuple(load.indices), _shape(load.producer)) for value in values
                  for load in loads_in(value)}
@@ -142,7 +155,7 @@ class _Nests:
             arithmetic.pop(name, None)
         count.update(arithmetic)
         met: set[tuple[object, ...]] = set()
-        alike = 0
+        alike = again = 0
         for value in values:
             for load in loads_in(value):
                 access = found[id(load)]
@@ -151,19 +164,33 @@ class _Nests:
                     continue
                 met.add(key)
                 many = _distinct(access, written_out)
-                if not access.step(lane) and not any(access.step(axis) for axis in written_out if axis.kind != "reduce"):
-                    alike += many
-                self._loaded(access, lane, many, count, apart)
                 accesses.append(access)
-        return alike
+                if not access.step(along):
+                    alike += many
+                    continue
+                half = self.rows // 2
+                before, after = (_distinct(access, {**written_out, along: places}) for places in (half, self.rows - half))
+                again += before + after - many if half else 0
+                self._loaded(access, lane, many, count, apart)
+        return alike, again
 
     def _loaded(self, access: Access, lane: IterVar, many: int, count: Counter[str], apart: bool) -> None:
         step = abs(access.step(lane))
         if step > WIDEST:
             count["gather"] += many
             return
-        count["masked" if apart and step and not self.machine.masks else "load"] += many
+        across = self._crosses(access, lane) if step else 0.0
+        count["masked" if apart and step and not self.machine.masks else "load"] += many + ceil(many * across)
         count["shuffle"] += many * (step - 1)
+
+    def _crosses(self, access: Access, lane: IterVar) -> float:
+        """Which part of a load's vectors lies in two lines of the cache, and takes as long as two."""
+        if access.sums is None:
+            return 0.0
+        last, width = access.sums[-1], access.shape[-1]
+        aligned = all(factor % self.lanes == 0 for var, factor in last[1] if var is not lane) and last[0] % self.lanes == 0
+        aligned = aligned and (width % self.lanes == 0 if isinstance(width, int) else True)
+        return 0.0 if aligned else self.machine.vector_bytes / self.machine.line
 
     def image(self, image: Operation, extents: Sequence[int]) -> Nest:
         """A region of an image that is stored, so many elements along each axis."""

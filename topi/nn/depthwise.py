@@ -64,8 +64,7 @@ def depthwise_conv2d_nchw(
         weight = kernel[c, 0, p, q] if stacked else kernel[of, which, p, q]
         return te.sum(image[(n, of, *place(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
 
-    return te.compute((batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw",
-                      attrs={"stride": pair(stride, "stride"), "tile": 0})
+    return te.compute((batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw")
 
 
 def depthwise_conv2d_nhwc(
@@ -88,8 +87,7 @@ def depthwise_conv2d_nhwc(
         value = image[(n, *place(i, j, p, q), of)]
         return te.sum(value.astype(dtype) * kernel[p, q, of, which].astype(dtype), axis=[p, q])
 
-    return te.compute((batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc",
-                      attrs={"stride": pair(stride, "stride"), "tile": 1})
+    return te.compute((batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc")
 
 
 def _windows(data: Tensor, size: list[Any], reach: list[Any], stride: Any, padding: Any, dilation: Any,

@@ -107,8 +107,7 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
         value = data[tuple(there)]
         return te.max(value, axis=[ry, rx], where=where) if pool_type == "max" else te.sum(_wide(value), axis=[ry, rx], where=where)
 
-    whole = out == (1, 1)
-    pooled = te.compute(tuple(shape), element, name=f"adaptive_{pool_type}_pool", tag="pool_whole" if whole else "")
+    pooled = te.compute(tuple(shape), element, name=f"adaptive_{pool_type}_pool")
     if pool_type == "max":
         return pooled
 
@@ -175,9 +174,7 @@ def _reduced(data: Tensor, at: tuple[int, int], windows: _Windows, kind: str) ->
         value = image[tuple(there)]
         return te.max(value, axis=[ry, rx]) if kind == "max" else te.sum(_wide(value), axis=[ry, rx])
 
-    tile = len(shape) - 2
-    return te.compute(tuple(shape), element, name=f"pool_{kind}", tag="pool" if tile in at else "",
-                      attrs={"stride": windows.stride, "tile": at.index(tile)} if tile in at else {})
+    return te.compute(tuple(shape), element, name=f"pool_{kind}", tag="pool")
 
 
 def _mean(data: Tensor, at: tuple[int, int], windows: _Windows, count_include_pad: bool) -> Tensor:

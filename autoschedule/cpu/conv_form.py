@@ -1,0 +1,124 @@
+"""Convolutions by what they read, whoever declared them.
+
+    y[n, o, i, j] = sum over c, p, q of  x[n, o // each * inputs + c, i * step + p * apart, j * step + q * apart] * w[o, c, p, q]
+
+with channels first or last, or in blocks; the weights as they are shown, or with the channels of the result last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.analysis.linear import linear, terms
+from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
+from ...te.factors import factors
+from ...te.operation import Operation
+from ...te.tensor import Tensor
+from ..operations import axes_of, depends_on, fixed_extent, source
+
+__all__ = ["LAYOUTS", "Convolution", "Layout", "convolution_of"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """rule: what it is called; and where the result's dimensions stand. channels: of the channels, or of their blocks; lane: of
+    the channels of a block."""
+
+    rule: str
+    channels: int
+    rows: int
+    columns: int
+    lane: int | None = None
+
+
+LAYOUTS = (Layout("conv2d_nchw", 1, 2, 3), Layout("conv2d_nhwc", 3, 1, 2), Layout("conv2d_NCHWc", 1, 2, 3, 4))
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """image, weights: what is read. groups: into which channels are cut. inputs: channels of a group; taps, stride: along height
+    and width. plain: whether the weights are w[o, c, p, q]."""
+
+    layout: Layout
+    image: Tensor
+    weights: Tensor
+    groups: int
+    inputs: int
+    taps: tuple[int, int]
+    stride: tuple[int, int]
+    plain: bool
+
+
+def convolution_of(op: Operation) -> Convolution | None:
+    """How an operation is a convolution; None where it is none."""
+    both = factors(op)
+    loads = [load for load in map(_converted, both or ()) if isinstance(load, ProducerLoad)]
+    if len(loads) < 2 or loads[0].producer is loads[1].producer or any(depends_on(axis) for axis in op.reduce_axis):
+        return None
+    found = (_as(op, layout, image, weights) for layout in LAYOUTS if len(op.axis) == (4 if layout.lane is None else 5)
+             for image, weights in (loads, reversed(loads)))
+    return next((each for each in found if each is not None), None)
+
+
+def _converted(value: Expr) -> Expr:
+    while isinstance(value, Cast):
+        value = value.value
+    return value
+
+
+def _as(op: Operation, layout: Layout, image: ProducerLoad, weights: ProducerLoad) -> Convolution | None:
+    """With the dimensions of this layout."""
+    if len(image.indices) != len(op.axis) or not _is_axis(image.indices[0], op.axis[0]):
+        return None
+    channels, lane = op.axis[layout.channels], [op.axis[layout.lane]] if layout.lane is not None else []
+    windows = [_window(image.indices[at], op.axis[at]) for at in (layout.rows, layout.columns)]
+    group = _group(image.indices[layout.channels], channels)
+    inside = image.indices[layout.lane] if layout.lane is not None else None
+    if group is None or None in windows or inside is not None and not (isinstance(inside, IterVar) and inside.kind == "reduce"):
+        return None
+    (p, down), (q, across) = (window for window in windows if window is not None)
+    c, groups = group
+    summed = [c, p, q, *([inside] if isinstance(inside, IterVar) else [])]
+    if {*summed} != {*op.reduce_axis} or len({*summed}) < len(summed) or not axes_of(weights) <= {channels, *lane, *summed}:
+        return None
+    plain = layout.channels == 1 and not lane and tuple(weights.indices) == (channels, c, p, q)
+    if not plain and not _is_beside(weights.indices[-1], lane[0] if lane else channels):
+        return None
+    inputs = fixed_extent(c) * (fixed_extent(summed[3]) if lane else 1)
+    return Convolution(layout, source(image), source(weights), groups, inputs, (fixed_extent(p), fixed_extent(q)), (down, across),
+                       plain)
+
+
+def _is_axis(index: Expr, axis: IterVar) -> bool:
+    return index is axis or fixed_extent(axis) == 1 and isinstance(index, IntImm)
+
+
+def _window(index: Expr, axis: IterVar) -> tuple[IterVar, int] | None:
+    """The reduce axis that slides along an axis of the result, and by how much that moves."""
+    steps = dict(terms(linear(index)))
+    stride = steps.pop(axis, 0)
+    (tap, by), *others = steps.items() or ((None, 0),)
+    if others or stride < 1 or by < 1 or not isinstance(tap, IterVar) or tap.kind != "reduce":
+        return None
+    return tap, stride
+
+
+def _group(index: Expr, channels: IterVar) -> tuple[IterVar, int] | None:
+    """The reduce axis over channels, and how many groups of them there are."""
+    steps = dict(terms(linear(index)))
+    summed = [axis for axis, by in steps.items() if by == 1 and isinstance(axis, IterVar) and axis.kind == "reduce"]
+    if len(summed) != 1:
+        return None
+    steps.pop(summed[0])
+    if not steps:
+        return summed[0], 1
+    (part, by), *others = steps.items()
+    if others or by != fixed_extent(summed[0]) or not isinstance(part, FloorDiv) or part.a is not channels \
+            or not isinstance(part.b, IntImm) or fixed_extent(channels) % part.b.value:
+        return None
+    return summed[0], fixed_extent(channels) // part.b.value
+
+
+def _is_beside(index: Expr, channels: IterVar) -> bool:
+    """Whether neighbouring channels lie side by side, in blocks perhaps."""
+    return index is channels or isinstance(index, FloorMod) and index.a is channels
