@@ -42,13 +42,17 @@ def digits_of(op: Operation, loads: Iterable[ProducerLoad] | None = None) -> dic
 
 
 def in_digits(group: Group, digits: Mapping[int, int]) -> Group:
-    """The group with an anchor that has an axis for each quotient and each remainder."""
+    """The group with an anchor that has an axis for each quotient and each remainder. The quotients of several axes come first, as
+    they are rows together, whose tiles take parts of several of them: such an anchor is stored whole, and what it was reads it."""
     s, anchor = group.s, group.anchor
     sums = s[s.cache_write(anchor.output(0), "global")] if group.output is anchor else s[anchor]
 
     def places(*at: Expr) -> list[Expr]:
+        if len(digits) > 1:
+            return [*(at[place] // digits[place] for place in sorted(digits)),
+                    *(index % digits[place] if place in digits else index for place, index in enumerate(at))]
         return [part for place, index in enumerate(at)
                 for part in ([index // digits[place], index % digits[place]] if place in digits else [index])]
 
     sums.transform_layout(places)
-    return replace(group, anchor=sums.op)
+    return replace(group, anchor=sums.op, output=sums.op if len(digits) > 1 else group.output)

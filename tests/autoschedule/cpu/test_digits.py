@@ -93,6 +93,25 @@ def test_a_region_read_in_digits_ends_where_guards_of_splits_do(factor: int) -> 
     np.testing.assert_array_equal(c, (2 * a + 1).reshape(32))
 
 
+@pytest.mark.parametrize("step", [2, 3, 5])
+@pytest.mark.parametrize("tail", [False, True])
+def test_several_axes_in_digits_are_one_product_of_matrices(step: int, tail: bool) -> None:
+    """A transposed convolution whose windows do not overlap: tiles took whole rows of quotients, each for few results."""
+    x, w = te.placeholder((16, 7, 11), name="X"), te.placeholder((16, 10, step, step), name="W")
+    k = te.reduce_axis((0, 16), "k")
+    sums = te.compute((10, 7 * step, 11 * step), lambda o, i, j: te.sum(
+        x[k, i // step, j // step] * w[k, o, i % step, j % step], k), name="sums")
+    result = te.compute(sums.shape, lambda *at: te.max(sums(*at), 0), name="result") if tail else sums
+    s = schedule(result, HASWELL)
+    assert re.match(r"rows i\S+ j\S+, columns o\S* i\S+ j\S+: tile", s.plan[0].description)
+    rng, got = np.random.default_rng(0), list[np.ndarray]()
+    values = [rng.standard_normal([int(str(extent)) for extent in tensor.shape]).astype("float32") for tensor in (x, w)]
+    for each in (s, te.create_schedule(result.op)):
+        got.append(np.full([int(str(extent)) for extent in result.shape], np.nan, "float32"))
+        tw.build(each, [x, w, result])(*values, got[-1])
+    np.testing.assert_array_equal(*got)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [((3, 5), (7, 29)), ((2, 4), (3, 8)), ((5, 1), (1, 17)), ((1, 9), (4, 3))])
 def test_what_lies_side_by_side_between_quotients_is_read_in_runs(rows: tuple[int, int], columns: tuple[int, int]) -> None:
     """The product of Kronecker: each row of B is multiplied by one element of A, where lanes were gathered one by one."""
