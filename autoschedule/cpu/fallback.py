@@ -23,7 +23,7 @@ from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loa
 from ..plan import Candidate
 from .cells import into_cells
 from .chain_plan import is_window
-from .contraction import DOUBT, contraction
+from .contraction import contraction
 from .conv import convolution
 from .in_order import are_short, rows_in_order
 from .injective import worth_threads
@@ -39,6 +39,8 @@ __all__ = ["reduction", "sums_in_order"]
 
 CHUNKS = 64
 """Into how many parts a reduction of everything is cut, for threads to share."""
+UNROLLED = 1.0
+"""Which part of their time sums of windows take longer than foreseen where windows are no tiles: guards stay around every tap."""
 VECTORS = 4
 """Vectors of partial results: sums that do not wait for each other."""
 
@@ -64,7 +66,7 @@ def _windows(group: Group) -> bool:
         return False
     sums = time_of_sums(group)
     if sums is not None:
-        sums = Estimate((*sums.parts, ("what is not foreseen", DOUBT * sums.seconds),
+        sums = Estimate((*sums.parts, ("what is not foreseen", UNROLLED * sums.seconds),
                          *(time_of_images(group, group.heads).parts if group.heads else ())))
         ways.append(Candidate("as any sum", partial(_any_sums, group), sums))
     group.choose("windows", ways)
