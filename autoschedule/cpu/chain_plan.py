@@ -330,9 +330,10 @@ class Chain:
     def _near(self, cut: Cut) -> tuple[tuple[Operation, ...], int]:
         """The producers that are computed where a vector of the output is, for some rows of it together, and how many rows: those
         that only the output reads, each in the same columns. A producer with more columns would not fill its vectors. All that can
-        be are, where rows are of several axes, as of pixels and their channels: stores of whole tiles would be masked there."""
-        row, homes = self.flat - 1, {self.output}
-        if row < 0:
+        be are, where rows are of several axes, as of pixels and their channels: stores of whole tiles would be masked there. None
+        are where the call decides how long one of these is: it is not known then how much of each a vector takes."""
+        row, homes, last = self.flat - 1, {self.output}, self.output.axis[self.flat:]
+        if row < 0 or len(last) > 1 and not all(map(constant_extent, last)):
             return (), 0
         found: list[Member] = []
         for member in self.members.values():

@@ -333,3 +333,23 @@ def test_vectors_do_not_cross_narrow_rows_that_windows_read_parts_of(width: int)
     wide = np.pad(image, ((0, 0), (2, 2), (2, 2)))
     wanted = sum(wide[:, y:y + 14, x:x + width] * taps[:, y, x, None, None] for y in range(5) for x in range(5))
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+def test_rows_of_pixels_of_open_length_are_no_vectors_of_known_parts(target: str) -> None:
+    """How many pixels a vector of short ones takes is known where their number is: such a schedule was refused when lowered."""
+    n, m = te.size_var("n"), te.size_var("m")
+    x = te.placeholder((n, m, 2), name="x")
+    raised = te.compute((n, m, 2), lambda i, j, c: te.max(x[i, j, c], 0.5), name="raised")
+    k = te.reduce_axis((-1, 2), "k")
+    squares = te.compute((n, m, 2), lambda i, j, c: te.sum(te.if_then_else(
+        te.all(i + k >= 0, i + k < n), raised[i + k, j, c] * raised[i + k, j, c], 0.0), axis=k), name="squares")
+    scaled = te.compute((n, m, 2), lambda i, j, c: raised[i, j, c] / te.sqrt(1 + squares[i, j, c]), name="scaled")
+    total = te.compute((n, m, 2), lambda i, j, c: scaled[i, j, c] + raised[i, j, c], name="total")
+    kernel = tw.build([x, total], target=target)
+    for shape in ((9, 5, 2), (1, 1, 2), (3, 0, 2)):
+        values, got = np.random.default_rng(1).standard_normal(shape).astype("float32"), np.full(shape, np.nan, "float32")
+        kernel(values, got)
+        most = np.maximum(values, 0.5)
+        around = np.pad(most * most, ((1, 1), (0, 0), (0, 0)))
+        np.testing.assert_allclose(got, most / np.sqrt(1 + around[:-2] + around[1:-1] + around[2:]) + most, rtol=1e-5)
