@@ -14,7 +14,7 @@ from ..contractions import flat
 from ..estimate import ASSUMED, Body, Nest
 from ..operations import fixed_extent, loads_of
 from .conv_form import Convolution
-from .conv_plan import Layer, Plan, Tile
+from .conv_plan import Layer, Plan, Tile, pieces
 
 __all__ = ["ConvNests"]
 
@@ -62,9 +62,7 @@ class ConvNests:
     def by_columns(self, tile: Tile) -> Nest:
         """Lanes along rows of the result; columns of a tile are lanes."""
         layer = self.layer
-        whole, rest = divmod(self.width, tile.columns)
-        inside = tuple(Nest(self.x, trips, self._piece(tile.vectors, size)) for trips, size in ((whole, tile.columns), (1, rest))
-                       if trips and size)
+        inside = tuple(Nest(self.x, trips, self._piece(tile.vectors, size)) for size, trips in pieces(self.width, tile.columns))
         chunks = ceil(layer.outputs / tile.vectors) * layer.groups
         nest = Nest(self.channels, chunks, (Nest(self.y, self.height, inside, self.parallel),), self.parallel)
         first = [self._copied(layer.band(self.height))] if layer.padded else []
@@ -89,9 +87,9 @@ class ConvNests:
     def _rows(self, tile: Tile, band: int, channels: tuple[tuple[Var, int], ...]) -> tuple[Nest, ...]:
         """The tiles of a band, for a chunk of channels; the last row and column of tiles are cut."""
         found: list[Nest] = []
-        for rows, down in _parts(band, tile.rows):
+        for rows, down in pieces(band, tile.rows):
             inside = tuple(Nest(self.x, across, self._tile(rows, columns, tile.vectors, channels))
-                           for columns, across in _parts(self.width, tile.columns))
+                           for columns, across in pieces(self.width, tile.columns))
             found.append(Nest(self.y, down, inside))
         return tuple(found)
 
@@ -128,11 +126,6 @@ class ConvNests:
 def _access(tensor: Tensor, indices: Sequence[Expr], stored: bool = False) -> Access:
     shape = tuple(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape)
     return Access(tensor, tuple(indices), shape, stored)
-
-
-def _parts(extent: int, size: int) -> list[tuple[int, int]]:
-    """Whole pieces and the rest, each as size and number."""
-    return [(each, many) for each, many in ((size, extent // size), (extent % size, 1)) if each and many]
 
 
 def _nested(parts: tuple[Body, ...], loops: Sequence[tuple[IterVar, int]]) -> Nest:

@@ -15,7 +15,7 @@ from math import prod
 
 from ...codegen.machine import Machine
 
-__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "plan", "plans", "step_cycles"]
+__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "pieces", "plan", "plans", "step_cycles"]
 
 MOST_PLACES = 28
 MOST_VECTORS = 4
@@ -132,7 +132,7 @@ def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
     found: list[tuple[float, int, Tile]] = []
     for tile in _tiles(layer, machine):
         cycles = 0.0
-        for (rows, row_count), (columns, column_count) in product(_parts(height, tile.rows), _parts(width, tile.columns)):
+        for (rows, row_count), (columns, column_count) in product(pieces(height, tile.rows), pieces(width, tile.columns)):
             cycles += row_count * column_count * step_cycles(rows * columns, tile.vectors, machine)
         cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
         found.append((cycles, tile.rows, tile))
@@ -149,9 +149,9 @@ def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
             yield from (Tile(vectors, rows, columns) for columns in range(1, min(room // rows, layer.width or room) + 1))
 
 
-def _parts(extent: int, size: int) -> list[tuple[int, int]]:
+def pieces(extent: int, size: int) -> list[tuple[int, int]]:
     """Whole pieces and the rest, as (size, count)."""
-    return [(size, extent // size), *([(extent % size, 1)] if extent % size else [])]
+    return [(each, many) for each, many in ((size, extent // size), (extent % size, 1)) if each and many]
 
 
 def step_cycles(places: int, vectors: int, machine: Machine) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..estimate import Estimate
+from ..estimate import Estimate, unforeseen
 from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
 from ..plan import Candidate
 from .cells import into_cells
@@ -66,8 +66,8 @@ def _windows(group: Group) -> bool:
         return False
     sums = time_of_sums(group)
     if sums is not None:
-        sums = Estimate((*sums.parts, ("what is not foreseen", UNROLLED * sums.seconds),
-                         *(time_of_images(group, group.heads).parts if group.heads else ())))
+        images = time_of_images(group, group.heads).parts if group.heads else ()
+        sums = Estimate((*unforeseen(sums, UNROLLED).parts, *images))
         ways.append(Candidate("as any sum", partial(_any_sums, group), sums))
     group.choose("windows", ways)
     return True

@@ -33,7 +33,7 @@ from ...schedule.lowering.stage_bounds import Bounds, Loop
 from ...schedule.lowering.text import all_arguments
 from ...schedule.model.axes import declared_ranges
 from ...te.tensor import Tensor
-from ..estimate import ASSUMED, Body, Estimate, Lines, Nest, estimate
+from ..estimate import ASSUMED, Body, Lines, Nest, estimate, unforeseen
 from ..lowered import nest_of
 from ..plan import Candidate, Chooser, Decision
 
@@ -230,7 +230,7 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
                              if own.var is not None and theirs.var is not None}
     renamed, lines = _Renamer(names).nest(other.nest), Lines()
     threads = sum(own.attr.kind == "parallel" for own, _ in match.alike[:match.shared])
-    unforeseen = UNFORESEEN * (1 - _common_part(leader.nest, renamed))
+    more = UNFORESEEN * (1 - _common_part(leader.nest, renamed))
     ways: list[tuple[Candidate, Nest | None]] = []
     for matches in dict.fromkeys([(match, *inside), (match,), (replace(match, shared=max(threads, 1)),)]):
         variables = [own.var for each in matches for own, _ in each.alike[:each.shared] if own.var is not None]
@@ -241,8 +241,7 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
         time = estimate(Nest(None, 1, (expected,)), machine, lines)
         text = f"in the loops of {leader.computation.name} down to {match.alike[matches[0].shared - 1][0].axis.name}"
         text += "".join(f", and of {each.one.name}" for each in matches[1:])
-        ways.append((Candidate(text, partial(_apply, matches), Estimate(
-            (*time.parts, ("what is not foreseen", time.seconds * unforeseen)))), merged))
+        ways.append((Candidate(text, partial(_apply, matches), unforeseen(time, more)), merged))
     apart = estimate(Nest(None, 1, (leader.nest, renamed)), machine, lines)
     return [*ways, (Candidate("apart", lambda: None, apart), None)] if ways else []
 

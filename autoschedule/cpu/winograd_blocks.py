@@ -24,7 +24,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from .conv_plan import Layer, Tile, channel_tile, step_cycles
+from .conv_plan import Layer, Tile, channel_tile, pieces, step_cycles
 from .gemm import gemm
 from .injective import sweep, worth_threads
 from .winograd import sweep_part
@@ -83,9 +83,7 @@ def _cycles(layer: Layer, plan: _Plan, machine: Machine) -> float:
     """Of the busiest thread, or of one where there are no others, on average."""
     chunk = plan.tile.vectors * layer.lanes
     bands, chunks, flat = layer.height // plan.rows, -(-layer.outputs // chunk), plan.rows * layer.width
-    whole, rest = divmod(flat, plan.tile.columns)
-    step = whole * step_cycles(plan.tile.columns, plan.tile.vectors, machine)
-    step += step_cycles(rest, plan.tile.vectors, machine) if rest else 0
+    step = sum(many * step_cycles(size, plan.tile.vectors, machine) for size, many in pieces(flat, plan.tile.columns))
     products = layer.batch * bands * chunks * step * layer.inputs * prod(layer.taps)
     squares = _squares(layer, layer.height)
     kept = machine.l2 // 2

@@ -88,4 +88,4 @@ def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (),
         (*x.shape[:2], *out, block),
         lambda n, c, i, j, v: te.sum(image[n, c, i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1], v]
                                      * w[c, p, q, v], axis=[p, q]),
-        name="depthwise_conv2d", tag="depthwise_conv2d_nhwc", attrs={"stride": stride, "tile": 1})
+        name="depthwise_conv2d", tag="depthwise_conv2d_nhwc", attrs={"stride": stride})
