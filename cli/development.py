@@ -26,9 +26,10 @@ def _add_fuzz(commands: Any) -> None:
         "Draws programs and schedules of them; each must be refused by a typed error, or compute on arrays between guard "
         "pages what the unscheduled program, interpreted, and numpy do. A failure is made smaller and written as a Python "
         "file that repeats it. Prints what was reached: operation x dtype x primitive. Status 1 where a case failed."))
-    fuzz.add_argument("--mode", choices=("schedules", "operators", "selections"), default="schedules",
-                      help="drawn schedules of drawn programs, compositions of topi's operators under topi.schedule, or all that "
-                           "autoschedule may choose for drawn programs (default: schedules)")
+    fuzz.add_argument("--mode", choices=("schedules", "operators", "selections", "kernels"), default="schedules",
+                      help="drawn schedules of drawn programs, compositions of topi's operators under topi.schedule, all that "
+                           "autoschedule may choose for drawn programs, or kernels for GPUs by rules and by hand, in three orders "
+                           "and compiled (default: schedules)")
     fuzz.add_argument("--seconds", type=float, help="how long (default: 60, where --cases does not say how many)")
     fuzz.add_argument("--seed", type=int, help="of all draws (default: the time)")
     fuzz.add_argument("--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded")
@@ -37,6 +38,7 @@ def _add_fuzz(commands: Any) -> None:
     fuzz.add_argument("--aim", action="store_true", help="afterwards aim at what no schedule has reached")
     fuzz.add_argument("--target", choices=("llvm", "c", "cuda", "all"), default="all",
                       help="cuda is the emulated GPU; all is llvm and cuda (default: all)")
+    fuzz.add_argument("--log", metavar="FILE", help="a line for each case; cases that have one there already are not run again")
     fuzz.add_argument("--out", default="out/fuzz", metavar="FOLDER", help="where failures and the table go (default: out/fuzz)")
     fuzz.set_defaults(command=_fuzz)
 

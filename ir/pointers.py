@@ -2,7 +2,8 @@
 
 A pointer is `access_ptr(handle, A[i, j], offset, mode)`: the address of an element, `offset` elements further on. The
 element stands there as a BufferLoad so that whatever rewrites buffers and indices treats it like any access; it is not
-read. `mode` is what happens through the pointer: READS, WRITES or both.
+read. `mode` is what happens through the pointer: READS, WRITES or both; or MEETS, where threads meet at what lies there, a
+barrier in memory, and use it at once.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from .expr import BufferLoad, Call, Expr, IntImm, Node, Ramp
 from .ops import cast, const, convert, floordiv, floormod, is_const
 from .stmt import BufferStore
 
-__all__ = ["READS", "WRITES", "access_pointer", "packed_array", "pointed_to", "pointer", "vector_load", "vector_store"]
+__all__ = ["MEETS", "READS", "WRITES", "access_pointer", "packed_array", "pointed_to", "pointer", "vector_load", "vector_store"]
 
-READS, WRITES = 1, 2
+MEETS, READS, WRITES = 0, 1, 2
 
 
 def pointer(buffer: Buffer, indices: Sequence[Expr], offset: Expr, mode: int) -> Call:

@@ -77,7 +77,7 @@ def _is_pointer(node: Call) -> bool:
         return node.name != "access_ptr"
     load, offset, mode = node.args
     return (isinstance(load, BufferLoad) and load.dtype.lanes == 1 and _scalar_integer(offset)
-            and isinstance(mode, E.IntImm) and mode.value in (1, 2, 3) and node.dtype.kind == "handle")
+            and isinstance(mode, E.IntImm) and mode.value in (0, 1, 2, 3) and node.dtype.kind == "handle")
 
 
 def _operands_fit(node: Call) -> bool:
@@ -142,7 +142,7 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
     Call: (
         NodeRule("as many operands as the intrinsic takes", _arity_fits),
         NodeRule("operands of one type that the intrinsic takes", _operands_fit),
-        NodeRule("access_ptr takes an element, an offset and a mode, 1 to 3", _is_pointer),
+        NodeRule("access_ptr takes an element, an offset and a mode, 0 to 3", _is_pointer),
         NodeRule("the call's type follows from its operands", _call_type_fits),
     ),
     E.Ramp: (

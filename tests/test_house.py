@@ -153,7 +153,7 @@ LATE = {
     "tools/benchmarks/resnet18.py": "tools.benchmarks.harness",
     "tools/benchmarks/resnet18_cases.py": "tools.benchmarks.resnet18",
     "tools/fuzz/cli.py": "tools.fuzz.aim tools.fuzz.modes tools.fuzz.tally tools.fuzz.workers",
-    "tools/fuzz/modes.py": "tools.fuzz.case tools.fuzz.operators tools.fuzz.reproduction tools.fuzz.selections",
+    "tools/fuzz/modes.py": "tools.fuzz.case tools.fuzz.kernels tools.fuzz.operators tools.fuzz.reproduction tools.fuzz.selections",
     "topi/nn/conv2d.py": "topi.nn.winograd",
     "topi/nn/dilation.py": "topi.image.resize",
 }

@@ -31,7 +31,9 @@ def main(options: argparse.Namespace) -> int:
     seed = options.seed if options.seed is not None else int(time.time())
     os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
     seconds = options.seconds if options.seconds is not None else (60.0 if options.cases is None else None)
-    cases = _within(itertools.count() if options.cases is None else options.cases, seconds)
+    known = _logged(options.log)
+    asked = itertools.count() if options.cases is None else options.cases
+    cases = _within((case for case in asked if case not in known), seconds)
     target = options.target if options.mode == "schedules" else f"{options.mode}:{options.target}"
     run_case = runner(target)
     reports = (run_cases(seed, target, cases, options.workers) if options.workers
@@ -39,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
     tally, console, folder, began = Tally(seed), Console(highlight=False, soft_wrap=True), Path(options.out), time.monotonic()
     if options.aim and options.mode == "schedules":
         reports = _then_aimed(reports, tally)
-    for report in reports:
+    for report in itertools.chain(known.values(), _noted(reports, options.log)):
         tally.add(report)
         if report["failure"]:
             console.print(f"FAILED {_written(folder, seed, report)}\n{report['failure'][:3000]}\n", markup=False)
@@ -54,6 +56,22 @@ def main(options: argparse.Namespace) -> int:
     rate = tally.count / max(time.monotonic() - began, 1e-9)
     console.print(f"{rate:.1f} cases/s; the table is in {table}", markup=False)
     return int(bool(tally.failures))
+
+
+def _logged(log: str | None) -> dict[int, dict[str, Any]]:
+    """The reports that a log has, by case."""
+    lines = Path(log).read_text().splitlines() if log is not None and Path(log).exists() else []
+    reports = (json.loads(line) for line in lines if line.endswith("}"))  # the last may have been cut off
+    return {report["case"]: report for report in reports}
+
+
+def _noted(reports: Iterable[dict[str, Any]], log: str | None) -> Iterator[dict[str, Any]]:
+    """The reports, each of which is in the log before it is looked at."""
+    for report in reports:
+        if log is not None:
+            with Path(log).open("a") as file:
+                file.write(json.dumps(report) + "\n")
+        yield report
 
 
 def _then_aimed(reports: Iterable[dict[str, Any]], tally: Tally) -> Iterator[dict[str, Any]]:

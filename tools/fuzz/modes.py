@@ -1,5 +1,5 @@
 """What the fuzzer draws: schedules of programs ("llvm", "cuda", "all"), compositions of operators ("operators:llvm" ...), or
-what autoschedule may choose for programs ("selections:llvm" ...)."""
+what autoschedule may choose for programs ("selections:llvm" ...), or kernels for GPUs ("kernels:cuda")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["explain_death", "runner"]
 
-_OPERATORS, _SELECTIONS = "operators:", "selections:"
+_OPERATORS, _SELECTIONS, _KERNELS = "operators:", "selections:", "kernels:"
 
 
 def runner(target: str) -> Callable[..., dict[str, Any]]:
@@ -21,6 +21,10 @@ def runner(target: str) -> Callable[..., dict[str, Any]]:
         from .selections import run_selections
 
         return run_selections
+    if target.startswith(_KERNELS):
+        from .kernels import run_kernels
+
+        return run_kernels
     from .case import run_case
 
     return run_case
@@ -36,6 +40,10 @@ def explain_death(seed: int, case: int, target: str) -> str:
         from .selections import explain_selections_death
 
         return explain_selections_death(seed, case, target.removeprefix(_SELECTIONS))
+    if target.startswith(_KERNELS):
+        from .kernels import explain_kernels_death
+
+        return explain_kernels_death(seed, case)
     from .case import draw_case
     from .reproduction import explain_death as explain
 

@@ -33,7 +33,7 @@ from .reductions import draw_reduction
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
 from .shrink import shrink
 
-__all__ = ["check_selections", "run_selections"]
+__all__ = ["AllMet", "Taken", "check_selections", "run_selections"]
 
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (5, draw_contraction), (3, draw_chain), (3, draw_matmul), (3, draw_conv2d), (1.5, draw_pool), (2, draw_softmax),
@@ -55,26 +55,27 @@ def draw_selected(choices: Choices) -> Program:
         return draw(choices)
 
 
-class _AllMet(Exception):
+class AllMet(Exception):
     """Whatever this decision takes now has been checked."""
 
 
-class _Taken:
-    """Choosers for the selections of one program, no two of which are the same: the rules' own, then drawn ones."""
+class Taken:
+    """Choosers for the selections of one program, no two of which are the same: the rules' own, unless `usual` is False, then drawn
+    ones."""
 
-    def __init__(self, taken: Choices) -> None:
-        self.taken = taken
+    def __init__(self, taken: Choices, usual: bool = True) -> None:
+        self.taken, self.usual = taken, usual
         self.met: set[tuple[int, ...]] = set()
         self.places: list[int] = []
 
     def chooser(self, name: str, candidates: Sequence[Candidate]) -> int:
         usual = cheapest(name, candidates)
-        first = self.taken.below(len(candidates)) if self.met else usual
+        first = usual if self.usual and not self.met else self.taken.below(len(candidates))
         for place in (*range(first, len(candidates)), *range(first)):
             if (*self.places, place) not in self.met:
                 self.places.append(place)
                 return place
-        raise _AllMet
+        raise AllMet
 
 
 class _Expected:
@@ -93,13 +94,13 @@ class _Expected:
 
 def check_selections(program: Program, taken: Choices, options: Options, exact: bool) -> Counter[str]:
     """Checks several selections for one program; how many there were, by what made the decisions. Raises Failure."""
-    expected, selections = _Expected(program, options), _Taken(taken)
+    expected, selections = _Expected(program, options), Taken(taken)
     counts: Counter[str] = Counter()
     for _ in range(SELECTIONS):
         selections.places = []
         try:
             s = schedule(program.outputs, options.target, exact=exact, chooser=selections.chooser)
-        except _AllMet:
+        except AllMet:
             break
         if tuple(selections.places) in selections.met:  # nothing was to be decided
             break

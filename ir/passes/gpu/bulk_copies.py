@@ -31,7 +31,7 @@ from ...dtype import HANDLE, INT32, DType
 from ...expr import BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Range, Select, StringImm, Var
 from ...fragments import WARP_LANES
 from ...ops import cast, conjuncts, const, floormod
-from ...pointers import READS, WRITES, pointer
+from ...pointers import MEETS, READS, WRITES, pointer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Seq, Stmt
 from ...visit import Rewriter, seq, statements, substitute, walk
 from .barriers import barrier
@@ -154,7 +154,7 @@ def place_bulk_copies(body: Stmt, hardware: Hardware, analyzer: Analyzer, tensor
 def _made(barriers: Buffer, phases: Buffer, arrivals: int, waited: int) -> Stmt:
     """Barriers of so many arrivals each, and what of them a thread has waited for."""
     place = Var("place", INT32)
-    init = _call("tw_bulk_init", pointer(barriers, (place,), const(0), 0), const(arrivals))
+    init = _call("tw_bulk_init", pointer(barriers, (place,), const(0), MEETS), const(arrivals))
     return seq(Attr(ONE_THREAD, "", const(1), For(place, const(0), barriers.shape[0], LoopKind.SERIAL, init)),
                BufferStore(phases, const(waited, UINT32), (const(0),)))
 
@@ -164,7 +164,7 @@ def _call(name: str, *args: Expr) -> Stmt:
 
 
 def _wait(name: str, barriers: Buffer, phases: Buffer, place: Expr) -> Stmt:
-    return _call(name, pointer(barriers, (place,), const(0), 0), pointer(phases, (const(0),), const(0), READS | WRITES), place)
+    return _call(name, pointer(barriers, (place,), const(0), MEETS), pointer(phases, (const(0),), const(0), READS | WRITES), place)
 
 
 class _Placer(Rewriter):
@@ -183,7 +183,7 @@ class _Placer(Rewriter):
         done = self.generic(node)
         if self.place is not None and self.role == "consumer":
             assert isinstance(done, For)
-            empty, blocks = pointer(self.around[-1].empty, (self.place,), const(0), 0), self.alike.blocks
+            empty, blocks = pointer(self.around[-1].empty, (self.place,), const(0), MEETS), self.alike.blocks
             release = _call("tw_bulk_release_all", empty, const(blocks)) if blocks > 1 else _call("tw_bulk_release", empty)
             done = replace(done, body=seq(done.body, release))
         self.place = before
@@ -203,7 +203,7 @@ class _Placer(Rewriter):
             return Seq(())
         own = self.around[-1]
         boxes = [box for nest in _nests(node.body) for box in _boxes(nest, self.analyzer, self.tensors)]
-        at = pointer(own.full, (node.value,), const(0), 0)
+        at = pointer(own.full, (node.value,), const(0), MEETS)
         begun = seq(_call("tw_bulk_expect", at, const(sum(box.bytes for box in boxes))), *(self._copy(box, at) for box in boxes))
         if self.role:
             return seq(_wait("tw_bulk_ready", own.empty, own.freed, node.value), begun)

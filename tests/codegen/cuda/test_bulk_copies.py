@@ -108,6 +108,12 @@ def test_the_machine_code_asks_the_copy_engine_and_keeps_sums_in_registers() -> 
     assert (b.argument, b.box, b.strides, b.swizzle) == (1, (64, 64), (1024, 2), 128) and rest == [2]
 
 
+def test_the_verifier_takes_barriers_in_memory_at_every_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")
+    program = wgmma_matmul(64, 64, 192, bulk=True, roles=True)
+    assert "tw_bulk_init" in tw.build(program.schedule, program.args, target=TARGET).source("cuda")
+
+
 def test_the_schedule_replays_and_says_who_copies() -> None:
     program = wgmma_matmul(64, 64, 192, bulk=True)
     assert "pipeline(3, by='tma')" in program.schedule.as_python()
