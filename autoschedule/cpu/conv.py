@@ -210,7 +210,7 @@ def _tile(stage: Stage, outer: list[IterVar], places: list[IterVar], tile: Tile)
 def _store(
     stage: Stage, layout: Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
 ) -> tuple[IterVar, IterVar, IterVar]:
-    """The loops of what is stored; returns those of tasks, of the tile of rows that is summed before it is stored, and of the
+    """The loops of what is stored; returns those of tasks, of the tiles that are summed before they are stored, and of the
     chunks of channels. by_chunk: a task is a whole chunk of channels, with all bands."""
     in_group, chunk, vector, lane = _cut_channels(stage, layout, layer, chosen.tile.vectors)
     batch, rows, columns = (stage.op.axis[at] for at in (0, layout.rows, layout.columns))
@@ -220,14 +220,18 @@ def _store(
         tile, rows = stage.split(rows, factor=chosen.tile.rows)
         bands, tiles = [band], [tile]
     strips: list[IterVar] = []
-    if chosen.strip:
-        strip, columns = stage.split(columns, factor=chosen.strip)
+    turned = layout.lane is None and layout.channels == 1
+    at_once = not turned and chosen.cuts_nothing(layer)  # then tiles are stored from the registers that they are summed in
+    if chosen.strip or at_once:
+        strip, columns = stage.split(columns, factor=chosen.tile.columns if at_once else chosen.strip)
         strips = [strip]
-    if layout.lane is None and layout.channels == 1:
+    if turned:
         inner = _turned(stage, layer, chosen, vector, (rows, columns), lane)
     else:
         inner = [rows, columns, vector, lane] if layout.lane is None else [vector, rows, columns, lane]
         stage.vectorize(lane)
+    for axis in (vector, rows, columns) if at_once else ():
+        stage.unroll(axis)
     if chosen.banded:
         part, chunk = stage.split(chunk, nparts=-(-chosen.parts // layer.groups))
         stage.reorder(batch, *bands, *in_group, part, chunk, *tiles, *strips, *inner)

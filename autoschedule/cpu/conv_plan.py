@@ -105,6 +105,11 @@ class Plan:
     banded: bool
     parts: int
 
+    def cuts_nothing(self, layer: Layer) -> bool:
+        """Whether all tiles of a layer are whole, its sizes being known."""
+        pieces = ((layer.outputs, self.tile.vectors * layer.lanes), (layer.height, self.band), (layer.width, self.tile.columns))
+        return not layer.flat and all(extent and extent % size == 0 for extent, size in pieces)
+
     def __str__(self) -> str:
         tile = f"channels, tile {self.tile.vectors} x {self.tile.rows} x {self.tile.columns}"
         band = f"{self.band} rows{f' of {self.strip}' if self.strip else ''}"
