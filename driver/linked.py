@@ -21,6 +21,7 @@ from ..codegen.evaluate import MachineCode, run_on
 from ..codegen.export.library import Exporter
 from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.llvm.evaluation import compile_here
+from ..codegen.llvm.resident import release_memory
 from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
 from ..ir.constant import aligned_zeros
@@ -112,6 +113,7 @@ def build_linked(
     `parts`, tensors, inputs then outputs, and numbers, and in `inner`, each behind those that it calls. over: the names of those
     parts whose one output is put over the last of the inputs, which is read element by element and passed once, as the output.
     target: of this machine. Raises what tw.build raises."""
+    release_memory()    # of what loading LLVM left
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
         codes = _compiled(_requests(parts, target, options, tuned, exact, over))
         made = {name: _part(name, code, len(tensors) - (name in over))
@@ -123,6 +125,7 @@ def build_linked(
         code = _found_or_built(Request((BuildItem(main.name, main),), target, options), made)
     entries = {role: code.module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
     failure = partial(kernel_failure, code.signatures[0], messages=code.module.messages[main.name])
+    release_memory()
     return Linked(make_kernel(code.signatures[0], entries, code=(code, codes), failure=failure), made)
 
 

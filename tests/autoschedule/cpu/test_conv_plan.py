@@ -96,3 +96,16 @@ def test_short_rows_are_one_row_where_no_tap_reads_beside_its_place() -> None:
     x, w = te.placeholder((1, 96, 7, 7), name="x"), te.placeholder((160, 96, 1, 1), name="w")
     text = str(topi.schedule(topi.nn.conv2d(x, w), "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"))
     assert "x.global: float32[1, 10, 96, 5]" in text, "ten tiles of five places"
+
+
+@pytest.mark.parametrize("size", [12, 13])
+def test_whole_tiles_are_stored_from_registers(size: int) -> None:
+    """Cut ones are kept until a row is summed."""
+    x, w = te.placeholder((1, 2, size, size, 16), name="x"), te.placeholder((4, 2, 1, 1, 16, 16), name="w")
+    y = topi.nn.relu(topi.nn.conv2d_NCHWc(x, w, (1, 1), (0, 0), (1, 1)))
+    s = topi.schedule(y, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell")
+    s.verify()
+    stage = s[y]
+    unrolled = [axis for axis in stage.leaf_iter_vars if stage.attr(axis).kind == "unrolled"]
+    layer = Layer(1, 1, 64, 32, size, size, (1, 1), (1, 1), 8, 32, block=16)
+    assert bool(unrolled) == plan(layer, machine_of(Target.parse("llvm -mcpu=haswell"))).cuts_nothing(layer) == (size == 12)
