@@ -4,7 +4,7 @@ beside it."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -63,7 +63,7 @@ def export_graph(
     held, digest = laid.held, _digest(laid.held)
     extra = Companion() if places is None else \
         weights_companion(name, variants.whole.weights_name, weights_size(held, places), digest)
-    written = list(exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants)))
+    written = list(exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants, g.inputs)))
     if places is not None:
         beside = Path(path).with_name(f"{stem}.weights")
         write_stream(beside, _contents(held, places, digest))
@@ -71,8 +71,8 @@ def export_graph(
     return written
 
 
-def _with_arena(companion: Companion, name: str, signature: Signature, variants: Variants) -> Companion:
-    """With the function that says how large the arena is."""
+def _with_arena(companion: Companion, name: str, signature: Signature, variants: Variants, order: Iterable[str]) -> Companion:
+    """With the function that says how large the arena is. order: of the inputs as users pass them."""
     arena = variants.whole.arguments[-1]
     beyond = "; -1 where it would be\n * more than there can be" if signature.symbols else ""
     asked, count = f"{name}_arena_bytes", len(signature.symbols)
@@ -91,7 +91,7 @@ def _with_arena(companion: Companion, name: str, signature: Signature, variants:
     lines = "\n".join(text.lines)
     code = f"{companion.code}\ndefine i64 @{asked}({extents}) nounwind {{\n{lines}\n}}\n"
     return replace(companion, functions={asked: about, **companion.functions}, code=code, before=companion.before + _told(variants),
-                   types={**companion.types, arena: "void *"},
+                   types={**companion.types, arena: "void *"}, model=variants.roles(order, bool(companion.types)),
                    notes={arena: f"memory to work in: {asked}({sizes}) bytes, aligned to {ALIGNMENT}"})
 
 

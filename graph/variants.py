@@ -9,7 +9,7 @@ there once, if two plans read it alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -23,6 +23,7 @@ from ..ir.constant import Constant
 from ..ir.dtype import HANDLE, DType
 from ..ir.expr import Expr, Var
 from ..ir.stmt import Assert, Function, If, Seq, Stmt
+from ..runtime.loaded_model import ModelRoles
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Size
 from .domain import conditions
@@ -117,6 +118,14 @@ class Variants:
         for variant, layout in zip(reversed(self.each), reversed(layouts), strict=True):
             size = variant.chosen(layout.size, size)
         return Laid(layouts, weights, size, {digest: held for each in weights for digest, held in each.held.items()})
+
+    def roles(self, order: Iterable[str], in_file: bool) -> ModelRoles:
+        """What the arguments of main are. order: of the inputs as users pass them. in_file: weights come before all
+        others."""
+        whole, names = self.whole, self.whole.arguments
+        spelled = dict(zip([*whole.inputs, *whole.outputs], names, strict=False))
+        inputs, outputs = ({name: spelled[name] for name in each} for each in (order, whole.outputs))
+        return ModelRoles(inputs, outputs, names[-1], whole.weights_name if in_file else "")
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """The number of what runs where symbols have these sizes."""

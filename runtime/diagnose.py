@@ -167,10 +167,7 @@ class _Report:
         for name, binding in self.signature.bindings.items():
             values = self.values[binding.param] if self.values else None
             if isinstance(values, Found) and binding.dim < len(values.shape):
-                value = values.shape[binding.dim]
-                for operator, number in binding.steps:
-                    value = evaluate_extent((operator, value, number), {})
-                known[name] = value
+                known[name] = binding.solved(values.shape[binding.dim])
         return known
 
 

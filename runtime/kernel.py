@@ -419,11 +419,11 @@ class Kernel:
                 for p in self.signature.params]
         return html_table(f"kernel {self.name}", ("argument", "dtype", "shape", ""), rows)
 
-    def __del__(self) -> None:
-        # The class made for this kernel is part of a cycle, as every class is. The machine code that its builtin holds
-        # should go now, not when the collector comes by; a call that is still running holds the builtin itself.
-        if "__call__" in type(self).__dict__ and type(self) is not Kernel:
-            del type(self).__call__
+
+def _let_go(kernel: Any) -> None:
+    # The class made for this kernel is part of a cycle, as every class is. The machine code that its builtin holds
+    # should go now, not when the collector comes by; a call that is still running holds the builtin itself.
+    del type(kernel).__call__
 
 
 def make_kernel(
@@ -441,8 +441,8 @@ def make_kernel(
     entry = _Entry(signature, addresses, code, failure or partial(diagnose.kernel_failure, signature, messages=tuple(messages)))
     builtin = _new_builtin(ctypes.addressof(entry.method), entry, None)
     # A builtin in a class's dictionary does not bind: the interpreter calls it with the user's arguments alone.
-    kind = type("Kernel", (Kernel,), {"__call__": builtin, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__})
-    return kind(entry, sources, exporting)
+    own = {"__call__": builtin, "__del__": _let_go, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__}
+    return type("Kernel", (Kernel,), own)(entry, sources, exporting)
 
 
 def foreign_kernel(

@@ -18,6 +18,7 @@ from .cases import Cases
 from .cuda_loaded import loaded_device_kernel
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
 from .kernel import Kernel, make_kernel
+from .loaded_model import LoadedModel
 from .metadata import COMMON, MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
 from .module import Module
 from .signature import Signature
@@ -36,7 +37,7 @@ class Loaded(Protocol):
 
     @property
     def signature(self) -> Signature: ...
-    def __call__(self, *args: Any, **named: Any) -> None: ...
+    def __call__(self, *args: Any, **named: Any) -> Any: ...
     def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult: ...
     def __getitem__(self, name: str, /) -> Kernel: ...
     def __iter__(self) -> Iterator[str]: ...
@@ -45,7 +46,8 @@ class Loaded(Protocol):
 
 
 def load(path: str | os.PathLike[str]) -> Loaded:
-    """The kernel of a shared library that `f.export` wrote, or the Module of one that `module.export` wrote.
+    """The kernel of a shared library that `f.export` wrote, the Module of one that `module.export` wrote, or the LoadedModel of one
+    that a model's export wrote, which takes inputs and gives outputs.
 
     They take what built kernels take, arrays of the same shapes and dtypes in the same order, and raise what those raise; what was
     built for GPUs takes tensors on one, and needs the driver alone. The
@@ -80,6 +82,8 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         named: dict[str, Kernel] = dict(zip(keys, kernels, strict=True))
         cases: dict[str, Kernel] = {name: Cases(name, [named[key] for key in keys]) for name, keys in metadata.cases.items()}
         return cast("Loaded", Module({**cases, **named}))
+    if metadata.model is not None:
+        return cast("Loaded", LoadedModel(kernels[0], metadata.model, library, place.absolute()))
     return cast("Loaded", kernels[0])
 
 

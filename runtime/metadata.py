@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..untrusted import plain_json
+from .loaded_model import ModelRoles
 from .signature import Signature
 
 __all__ = ["COMMON", "GPU_ROLES", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "LoadedFunction", "Metadata", "NoMetadata",
@@ -76,7 +77,7 @@ class Metadata:
     """machine: as MACHINES names it. address: of the section, from where the library is loaded. raw: the section. is_module: it
     was exported as several kernels. has_threads: its parallel loops run on threads. target: in words; features: the
     instructions that it asks about. cases: for a function of several shapes, the functions that it chooses among, by key.
-    description: all that the JSON text says."""
+    model: where its function is a whole model. description: all that the JSON text says."""
 
     machine: str
     version: int
@@ -90,6 +91,7 @@ class Metadata:
     features: tuple[str, ...] = ()
     offsets: tuple[int, ...] = ()
     cases: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    model: ModelRoles | None = None
     description: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -156,7 +158,8 @@ def _described(plain: Any) -> dict[str, Any]:
     known = {function.key for function in functions}
     if not all(keys and known.issuperset(keys) for keys in cases.values()) or known & cases.keys():
         raise ValueError("shapes of a function that is not there")
-    return {"functions": functions, "gpu_functions": gpu_functions, "cases": cases, "is_module": switches[0],
+    model = ModelRoles.of(plain["model"], functions[0].signature) if plain.get("model") else None
+    return {"functions": functions, "gpu_functions": gpu_functions, "cases": cases, "model": model, "is_module": switches[0],
             "has_threads": switches[1] and plain["threads"] != "none", "target": f"{target['text']!r} ({target['cpu']})",
             "features": features, "description": plain}
 

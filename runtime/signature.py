@@ -82,6 +82,12 @@ class Binding:
     dim: int
     steps: tuple[tuple[str, int], ...] = ()
 
+    def solved(self, extent: int) -> int:
+        """The symbol's value where that extent is this number."""
+        for operator, number in self.steps:
+            extent = _OPERATORS[operator](extent, number)
+        return extent
+
 
 @dataclass(frozen=True)
 class Signature:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...runtime.loaded_model import ModelRoles
+
 __all__ = ["ALONE", "Companion", "handles_of"]
 
 
@@ -13,7 +15,7 @@ class Companion:
     """functions: further C functions, by name, each with its comment and declaration. types: other C types for the parameters of
     kernels, by name, as a declaration begins with them. code: LLVM IR of the functions. before: what the header says before all
     functions. statuses: what further statuses mean. notes: what the header says of parameters, by name, beside their type.
-    cases: for a function of several shapes, the kernels that it calls."""
+    cases: for a function of several shapes, the kernels that it calls. model: what the parameters of a model's function are."""
 
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     types: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -22,6 +24,7 @@ class Companion:
     statuses: Mapping[int, str] = field(default_factory=dict[int, str])
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    model: ModelRoles | None = None
 
 
 def handles_of(types: Mapping[str, str]) -> frozenset[str]:

@@ -190,7 +190,7 @@ class _Library:
     def _description(self) -> dict[str, Any]:
         return describe(
             self.stem, self.exporter.programs, self.messages, self.target, features=self.features, threads=self.threads,
-            is_parallel=self.parallel, is_module=self.exporter.is_module, types=self.companion.types, cases=self.companion.cases)
+            is_parallel=self.parallel, is_module=self.exporter.is_module, companion=self.companion)
 
     def write(self, place: Path) -> tuple[Path, Path, Path]:
         """Write it, and what is beside it."""

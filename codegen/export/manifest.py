@@ -12,7 +12,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from ..target import Target
-from .companion import ALONE
+from .companion import ALONE, Companion
 from .cpu import needed_features
 from .final_kernel import FinalKernel
 from .header import declarations
@@ -30,11 +30,11 @@ def own_version() -> str:
 def describe(
     library: str, programs: Sequence[FinalKernel], messages: Mapping[str, Sequence[str]], target: Target, *,
     features: Sequence[str], threads: str, is_parallel: bool, is_module: bool,
-    types: Mapping[str, str] = ALONE.types, cases: Mapping[str, Sequence[str]] = ALONE.cases,
+    companion: Companion = ALONE,
 ) -> dict[str, Any]:
     """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_parallel: some
-    loop is. is_module: it was exported as several kernels by name, not as one. types: as
-    declarations takes them. cases: for a function of several shapes, the kernels that it calls."""
+    loop is. is_module: it was exported as several kernels by name, not as one. companion:
+    what it has beside them."""
     return {
         "format": FORMAT,
         "library": library,
@@ -44,14 +44,15 @@ def describe(
             {
                 "name": program.signature.name,
                 "key": program.key or program.signature.name,
-                "declarations": list(declarations(program.signature, types)),
+                "declarations": list(declarations(program.signature, companion.types)),
                 "signature": program.signature.as_json(),
                 "messages": list(messages[program.signature.name]),
                 "variants": [list(needed_features(each.target)) for each in program.variants] or [list(features)],
             }
             for program in programs
         ],
-        "cases": {name: list(kernels) for name, kernels in cases.items()},
+        "cases": {name: list(kernels) for name, kernels in companion.cases.items()},
+        **({} if companion.model is None else {"model": companion.model.as_json()}),
         "target": {
             "text": str(target), "triple": target.llvm_triple, "cpu": target.llvm_cpu, "features": list(features),
         },

@@ -281,3 +281,49 @@ def test_a_library_takes_any_size(tmp_path: Path) -> None:
         given = np.fromfile(tmp_path / "values", "float32")[:n * s * s + n * s]
         y, rest = g.run(x)
         np.testing.assert_allclose(given, np.concatenate([y.reshape(-1), rest.reshape(-1)]), rtol=1e-4, atol=1e-5)
+
+
+@needs_cc
+@pytest.mark.parametrize("weights", ["embed", "file"])
+def test_a_loaded_model_is_called_as_the_model_that_it_was(tmp_path: Path, weights: Literal["embed", "file"]) -> None:
+    m = tw.build(classifier())
+    image = np.random.default_rng(5).standard_normal((1, 3, 9, 7)).astype("float32")
+    net: Any = tw.load(m.export(tmp_path / "libnet.so", weights=weights)[0])
+    score = m(image)
+    assert list(net.inputs) == list(m.inputs) and list(net.outputs) == list(m.outputs)
+    assert np.array_equal(net(image), score) and np.array_equal(net(image=image.copy(order="F")), score)
+    given = np.zeros((1, 5), "float32")
+    assert net(image, out=given) is given and np.array_equal(given, score)
+    assert net.time(image, repeat=1, min_repeat_ms=0).min > 0
+    with pytest.raises(tw.CallError, match=r"TW0501: net gives 1 outputs, and out= names 2"):
+        net(image, out=[given, given])
+    with pytest.raises(tw.CallError, match=r"TW0501: net takes 1 arguments, 2 were given"):
+        net(image, image)
+
+
+@needs_cc
+def test_a_loaded_model_updates_its_state_and_takes_any_size(tmp_path: Path) -> None:
+    b = Builder("sums")
+    x, past = b.input("x", ("n", 4)), b.input("past", (1, 4))
+    b.output("now", b.node("add", past, b.node("sum", x, axes=(0,), keepdims=True)))
+    b.output("twice", b.node("add", x, x))
+    b.state("past", "now")
+    net: Any = tw.load(tw.build(b.graph()).export(tmp_path / "libsums.so")[0])
+    past = np.zeros((1, 4), "float32")
+    for rows in (1, 7, 3):
+        given = np.full((rows, 4), rows, "float32")
+        assert np.array_equal(net(given, past), 2 * given)
+    assert np.array_equal(past, np.full((1, 4), 1 + 49 + 9, "float32"))
+    with pytest.raises(tw.CallError, match=r"TW0505: 'x' .* has 1 \(shape \(4,\)\) dimensions; 2 are expected"):
+        net(given[0], past)
+
+
+@needs_cc
+def test_a_loaded_model_without_its_file_of_weights_says_which_is_missing(tmp_path: Path) -> None:
+    tw.build(classifier()).export(tmp_path / "libnet.so", weights="file")
+    (tmp_path / "net.weights").rename(tmp_path / "elsewhere")
+    net: Any = tw.load(tmp_path / "libnet.so")
+    with pytest.raises(tw.ExportError, match=r"TW0745: cannot open the weights of net\n  net.weights: .*cannot be opened"):
+        net(np.zeros((1, 3, 9, 7), "float32"))
+    (tmp_path / "elsewhere").rename(tmp_path / "net.weights")
+    assert net(np.zeros((1, 3, 9, 7), "float32")).shape == (1, 5)
