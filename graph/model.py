@@ -229,6 +229,11 @@ class Model:
         """A graph as a program for these sizes, as this model is built."""
         return build_family(g, None, *self._how, self._packed).at(sizes)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A model is pickled as its graph, weights and all, and built where it is loaded."""
+        target, options, tuned, exact = self._how
+        return Model, (self._graph, target, options, getattr(tuned, "path", tuned), exact, self._buckets)
+
     def __repr__(self) -> str:
         takes, gives = (", ".join(f"{name}: {kind}" for name, kind in kinds.items()) for kinds in (self.inputs, self.outputs))
         return f"Model {self._graph.name}({takes}) -> {gives}"

@@ -95,8 +95,9 @@ def _checked(g: Parts, of: str, wrt: Sequence[str]) -> str:
     for name in wrt:
         if name not in types or not is_float(types[name]):
             what = f"it is {types[name]}" if name in types else "it has no such value"
+            floats = '[name for name, array in g.params.items() if "float" in str(array.dtype)]' if name in g.constants else ""
             raise NoGradient(f"graph {g.name} has no gradient by {name!r}"[:300], reason=what, called=user_source(),
-                             allowed="inputs, parameters and values of nodes, of floats", fix="name one of them")
+                             allowed="inputs, parameters and values of nodes, of floats", fix=floats or "name one of them")
     return loss
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,12 @@ def test_extents_that_are_multiples_tell_their_symbols() -> None:
     for wrong in ((2, 25), (2, 12)):
         with pytest.raises(tw.GraphError, match=r"TW0906: .*\n  x is float32\[n, h \* 8\], and got the shape"):
             g.run(np.ones(wrong, "float32"), np.ones(12, "float32"))
+
+
+def test_a_model_is_pickled_as_its_graph_and_built_again() -> None:
+    b = Builder("net")
+    b.output("y", b.node("matmul", b.input("x", ("n", 4)), b.param("w", np.arange(12, dtype="float32").reshape(4, 3))))
+    m = tw.build(b.graph())
+    again = pickle.loads(pickle.dumps(m))
+    x = np.random.default_rng(1).random((5, 4), np.float32)
+    assert np.array_equal(again(x), m(x)) and list(again.inputs) == ["x"]

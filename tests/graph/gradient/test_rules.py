@@ -133,6 +133,17 @@ def test_what_has_no_gradient_is_refused(of: str, wrt: str, reason: str) -> None
         perceptron().gradient(of, wrt)
 
 
+def test_a_parameter_of_integers_has_no_gradient_and_the_fix_names_the_others() -> None:
+    b = Builder()
+    x, places = b.param("x", np.arange(4, dtype="float32")), b.param("places", np.asarray([2, 0]))
+    b.output("loss", b.node("sum", b.node("gather", x, places), axes=(0,)))
+    g = b.graph()
+    with pytest.raises(tw.TilewrightError, match=r"(?s)TW0930: .*'places'.*it is int64\[2\].*fix: (?P<fix>\[name for .*\])") as raised:
+        g.gradient("loss", list(g.params))
+    wrt = eval(raised.value.fix, {"g": g})
+    assert wrt == ["x"] and g.gradient("loss", wrt).run()[1].tolist() == [1, 0, 1, 0]
+
+
 def test_sizes_may_be_symbols() -> None:
     b = Builder()
     x, w = b.input("x", ("n", 4)), b.param("w", np.arange(8, dtype="float32").reshape(4, 2) / 8)
