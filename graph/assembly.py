@@ -37,9 +37,10 @@ class Assembly:
         self._inputs[name] = self._define(name, tensor_type(shape, dtype))
         return name
 
-    def param(self, name: str, value: Any) -> str:
-        """A value that is known. The value's name. Raises BadGraph (TW0901)."""
-        held = value if isinstance(value, Param) else Param.of(np.asarray(value))
+    def param(self, name: str, value: Any, fixed: bool = False) -> str:
+        """A value that is known. The value's name. fixed: it is no weight: a training leaves it as it is unless it is named.
+        Raises BadGraph (TW0901)."""
+        held = value if isinstance(value, Param) else Param.of(np.asarray(value), fixed)
         self._define(name, held.type)
         self._constants[name] = held
         return name

@@ -98,7 +98,7 @@ class Scope:
 
     def constant(self, array: Any) -> str:
         """A value that is known."""
-        return self.graph.param(self.graph.fresh(1)[0], np.asarray(array))
+        return self.graph.param(self.graph.fresh(1)[0], np.asarray(array), fixed=True)
 
     def emit(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any], source: str) -> tuple[str, ...]:
         """A node; or, where everything is known, its values."""

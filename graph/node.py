@@ -36,20 +36,22 @@ class Node:
 
 @dataclass(frozen=True)
 class Param:
-    """A value that is known. digest: of its type and bytes, by which two are the same; data: None where only a text was parsed."""
+    """A value that is known. digest: of its type and bytes, by which two are the same; data: None where only a text was parsed.
+    fixed: it is no weight, so that a training leaves it as it is unless it is named."""
 
     type: TensorType
     digest: str
     data: NDArray[Any] | None = field(default=None, compare=False, repr=False)
+    fixed: bool = False
 
     @staticmethod
-    def of(array: NDArray[Any]) -> Param:
+    def of(array: NDArray[Any], fixed: bool = False) -> Param:
         """The parameter that holds a copy of an array, aligned as kernels like it."""
         kind = type_of_array(array)
         compact = np.asarray(array, array_dtype(kind.dtype), order="C")
         digest = hashlib.sha256(str(kind).encode())
         digest.update(compact.reshape(-1).view(np.uint8).data if compact.size else b"")
-        return Param(kind, digest.hexdigest()[:32], paged_copy(compact))
+        return Param(kind, digest.hexdigest()[:32], paged_copy(compact), fixed)
 
 
 def inner_name(value: str, at: int, name: str) -> str:

@@ -162,10 +162,10 @@ class _Parser:
         if self.sees("input"):
             name, kind = self.name(), self.type()
             self.builder.input(name, kind.shape, kind.dtype)
-        elif self.sees("param"):
+        elif (fixed := self.sees("const")) or self.sees("param"):
             name, kind = self.name(), self.type()
             self.take("=")
-            self.builder.param(name, self.held(name, kind))
+            self.builder.param(name, self.held(name, kind, fixed))
         elif self.sees("output"):
             name = self.name()
             self.builder.output(name, self.name() if self.sees("=") else name)
@@ -194,7 +194,7 @@ class _Parser:
         except GraphError as problem:
             self.fail(line, f"{problem.headline}. {problem.reason}")
 
-    def held(self, name: str, kind: TensorType) -> Param:
+    def held(self, name: str, kind: TensorType, fixed: bool) -> Param:
         line = self.tokens[self.at][2]
         if self.kind != "digest":
             values = self.value()
@@ -202,15 +202,15 @@ class _Parser:
             if not isinstance(values, tuple) or len(values) != count:
                 self.fail(line, f"{name} is {kind}, and has not so many values")
             try:
-                return Param.of(np.array(values, array_dtype(kind.dtype)).reshape(cast("tuple[int, ...]", kind.shape)))
+                return Param.of(np.array(values, array_dtype(kind.dtype)).reshape(cast("tuple[int, ...]", kind.shape)), fixed)
             except (TypeError, ValueError, OverflowError) as problem:
                 self.fail(line, f"{name} cannot be {kind}: {problem}")
         digest = self.take("digest").removeprefix("sha256:")
         given = self.params.get(self.prefix + name)
         if given is None:
-            return Param(kind, digest)
-        held = Param.of(np.asarray(given))
-        if held != Param(kind, digest):
+            return Param(kind, digest, fixed=fixed)
+        held = Param.of(np.asarray(given), fixed)
+        if held != Param(kind, digest, fixed=fixed):
             self.fail(line, f"what was passed for {name} is {held.type} with another digest")
         return held
 

@@ -4,6 +4,7 @@
       input x: float32[1, 3, h, w]
       param bias: float32[2] = (0.5, -1.0)
       param w: float32[8, 3, 3, 3] = sha256:0f3a...
+      const eps: float32[] = (1e-05)
       y: float32[1, 8, h, w] = conv(x, w, stride=(1, 1))    # Conv_0
       output logits = y
       state past = present
@@ -20,8 +21,9 @@ An `if` and a `loop` have graphs inside, between braces:
         }
       }
 
-State is an input and an output that are one buffer. A value's name is a word, or a text in quotes. Parameters of up to 64 elements
-have them there; larger ones are known by their digest. What follows `#` is where a node came from.
+State is an input and an output that are one buffer. A const is a parameter that is no weight: trainings leave it as it is. The name of
+a value is a word, or a text in quotes. Parameters of up to 64 elements have them there; larger ones are known by their digest. What
+follows `#` is where a node came from.
 """
 
 from __future__ import annotations
@@ -40,14 +42,15 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_./:]*")
 """A name that needs no quotes. It is followed by no colon of its own where a type follows: see `_name`."""
 
 _SPELT_OUT = 64
-_KEYWORDS = ("graph", "input", "param", "output", "state", "none", "true", "false", "nan", "inf")
+_KEYWORDS = ("graph", "input", "param", "const", "output", "state", "none", "true", "false", "nan", "inf")
 
 
 def graph_text(g: Parts) -> str:
     """The text of a graph, which the parser reads."""
     lines = [f"graph {_name(g.name)} {{"]
     lines += [f"  input {_name(name)}: {kind}" for name, kind in g.inputs.items()]
-    lines += [f"  param {_name(name)}: {param.type} = {_held(param)}" for name, param in g.constants.items()]
+    lines += [f"  {'const' if param.fixed else 'param'} {_name(name)}: {param.type} = {_held(param)}"
+              for name, param in g.constants.items()]
     lines += [f"  {line}" for node in g.nodes for line in _node(node)]
     lines += [f"  output {_name(name)}" + ("" if name == value else f" = {_name(value)}") for name, value in g.results.items()]
     lines += [f"  state {_name(past)} = {_name(present)}" for past, present in g.state.items()]

@@ -99,7 +99,7 @@ def _with_rows(body: Parts, carried: int, conditional: bool) -> Parts:
     for name, value in list(body.results.items())[:carried + conditional]:
         b.output(name, value)
     kept = {unused(f"row{at}", b.types): name for at, name in enumerate(list(body.inputs)[1:1 + carried])}
-    ran = b.param(unused("one", b.types), np.asarray(1, np.int64))
+    ran = b.param(unused("one", b.types), np.asarray(1, np.int64), fixed=True)
     _outputs(b, {**kept, unused("ran", b.types): ran})
     return b.parts()
 
@@ -119,7 +119,7 @@ def _backwards(
     of_rows = {at: b.input(f"heads{at}", (*count, *types[results[carried + at]].shape), types[results[carried + at]].dtype)
                for at in heads}
     ran = b.input("ran", (), "int64")
-    at_ = b.node("subtract", b.node("subtract", ran, b.param("one", np.asarray(1, np.int64))), turn)
+    at_ = b.node("subtract", b.node("subtract", ran, b.param("one", np.asarray(1, np.int64), fixed=True)), turn)
     names[inputs[0]] = at_
     names.update({name: b.node("take", row, at_, axis=0) for name, row in zip(inputs[1:1 + carried], rows, strict=True)})
     names.update({name: b.param(unused(f"p{number}", b.types), held) for number, (name, held) in enumerate(body.constants.items())})

@@ -41,7 +41,7 @@ def gradients_in(b: Assembly, g: Parts, of: str, wrt: Sequence[str], checkpoints
     is cut; the way back computes each part anew from what it reads, but the last. Raises NoGradient (TW0930)."""
     loss = _checked(g, of, wrt)
     again = Recomputed.of(b, g, checkpoints)
-    one = b.param(b.fresh(1)[0], np.ones((), array_dtype(b.types[loss].dtype)))
+    one = b.param(b.fresh(1)[0], np.ones((), array_dtype(b.types[loss].dtype)), fixed=True)
     found = adjoints_of(b, g, {loss: b.node("broadcast_to", one, shape=b.types[loss].shape)}, wrt, again)
     return {name: found.get(name) or zeros(b, name) for name in wrt}
 
@@ -75,7 +75,7 @@ def sum_of(b: Assembly, sums: dict[str, str], name: str, value: str, source: str
 def zeros(b: Assembly, like: str) -> str:
     """Zeros of the type of a value."""
     kind = b.types[like]
-    return b.node("broadcast_to", b.param(b.fresh(1)[0], np.zeros((), array_dtype(kind.dtype))), shape=kind.shape)
+    return b.node("broadcast_to", b.param(b.fresh(1)[0], np.zeros((), array_dtype(kind.dtype)), fixed=True), shape=kind.shape)
 
 
 def is_float(kind: TensorType) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import BadNode, NoGradient
-from ..node import Node, Param
+from ..node import Node
 from ..operators.fused import body_text
 from ..operators.row import Attribute
 from ..types import Extent, TensorType, array_dtype
@@ -63,7 +63,7 @@ class Pullback:
 
     def number(self, value: float, like: str) -> str:
         """A number of the dtype of a value."""
-        return self.b.param(self.b.fresh(1)[0], Param.of(np.asarray(value, array_dtype(self.type(like).dtype))))
+        return self.b.param(self.b.fresh(1)[0], np.asarray(value, array_dtype(self.type(like).dtype)), fixed=True)
 
     def filled(self, value: float, like: str) -> str:
         """A value of this type, all of whose elements are one number."""

@@ -28,7 +28,7 @@ __all__ = ["training_graph"]
 def training_graph(
     g: Parts, loss: str, wrt: Sequence[str] | None, optimizer: str, options: Mapping[str, Any], checkpoints: Sequence[str] = (),
 ) -> Parts:
-    """The graph of a step. wrt: parameters and inputs; None for all parameters of floats. checkpoints: as gradients take them.
+    """The graph of a step. wrt: parameters and inputs; None for all weights of floats. checkpoints: as gradients take them.
     Raises NoGradient (TW0930), BadTraining (TW0931)."""
     how = OPTIMIZERS.get(optimizer)
     if how is None:
@@ -38,7 +38,7 @@ def training_graph(
     if wrong is not None:
         raise BadTraining(f"{optimizer} has no option {wrong!r}"[:200], called=user_source(), allowed=", ".join(how.options),
                           fix="give the options that it takes")
-    weights = [name for name, held in g.constants.items() if is_float(held.type)] if wrt is None else list(wrt)
+    weights = [name for name, held in g.constants.items() if is_float(held.type) and not held.fixed] if wrt is None else list(wrt)
     strange = next((name for name in weights if name not in g.constants and name not in g.inputs), None)
     if strange is not None or not weights or len(set(weights)) < len(weights):
         raise BadTraining(f"graph {g.name} cannot be trained", called=user_source(),

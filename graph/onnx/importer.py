@@ -119,7 +119,7 @@ class Importer:
         name, scope = entry.name, reading.scope
         reading.sources[name] = {name}
         if name in values:
-            scope.values[name] = scope.graph.param(name, np.asarray(values[name]))
+            scope.values[name] = scope.graph.param(name, np.asarray(values[name]), fixed=True)
             return
         shape, dtype = input_type(entry, self.given.get(name))
         scope.values[name] = scope.graph.input(name, shape, dtype)

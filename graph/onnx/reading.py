@@ -92,11 +92,13 @@ class Reading:
                 raise NotAModel(f"{operator} reads {name!r}, whose elements have less than a byte"[:300], called=user_source(),
                                 reason="they are bytes here, which is the same for DequantizeLinear and Cast alone",
                                 fix="store them as int8 or uint8")
+        statistics = {name for node in graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
         for at, tensor in enumerate(graph.initializer):
             if self.outer is not None:
                 self.scope.values[tensor.name] = self.scope.constant(whole_bytes(array_of(tensor, self.needs.folder)))
                 continue
-            held[at] = held[at] if at in held else Param.of(whole_bytes(array_of(tensor, self.needs.folder)))
+            held[at] = held[at] if at in held else \
+                Param.of(whole_bytes(array_of(tensor, self.needs.folder)), tensor.name in statistics)
             self.scope.values[tensor.name] = self.scope.graph.param(tensor.name, held[at])
         if graph.sparse_initializer:
             raise NotAModel("the model has sparse weights", called=user_source(), fix="write them as they are, with their zeros")

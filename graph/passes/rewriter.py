@@ -39,8 +39,8 @@ class Rewriter(Assembly):
         for name, held in g.constants.items():
             self.param(name, held)
 
-    def param(self, name: str, value: Any) -> str:
-        super().param(name, value)
+    def param(self, name: str, value: Any, fixed: bool = False) -> str:
+        super().param(name, value, fixed)
         self._held.setdefault(self._constants[name].digest, name)
         return name
 

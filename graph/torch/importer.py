@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -106,7 +107,8 @@ class _Reading:
             raise BadExternalData(f"the values of {entry.path!r} are not those that the program means"[:200], called=user_source(),
                                   reason=f"they are {param.type}", fix="write the archive again by torch.export.save")
         name = entry.path if entry.path and entry.path not in self.scope.graph.types else str(entry.argument)
-        frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.param(name, param))
+        held = param if entry.kind == "parameter" and meta.is_trained else replace(param, fixed=True)
+        frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.param(name, held))
         if entry.kind == "parameter":
             self.scope.weights.add(name)
 

@@ -39,7 +39,8 @@ class Odd(str):
 @dataclass(frozen=True)
 class TensorMeta:
     """What is said of a tensor. dtype: None for one that values here cannot have. strides: in elements; `hints` stand for symbols
-    in strides and `sizes`, the shape as it was in the example. parts: of complex numbers the dtype of their two parts."""
+    in strides and `sizes`, the shape as it was in the example. parts: of complex numbers the dtype of their two parts.
+    is_trained: it requires a gradient."""
 
     dtype: str | None
     shape: tuple[Extent, ...]
@@ -47,6 +48,7 @@ class TensorMeta:
     strides: tuple[int, ...]
     offset: int
     parts: str | None = None
+    is_trained: bool = False
 
     @property
     def value_type(self) -> tuple[tuple[Extent, ...], str | None]:
@@ -182,7 +184,7 @@ def tensor_meta(meta: Any) -> TensorMeta:
     return TensorMeta(
         _DTYPES.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None, tuple(map(_extent, sizes)),
         tuple(map(_hinted, sizes)), tuple(map(_hinted, strides)), 0 if offset is None else _hinted(offset),
-        _PARTS.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None)
+        _PARTS.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None, whole.get("requires_grad") is True)
 
 
 def _extent(size: Any) -> Extent:

@@ -487,3 +487,18 @@ def test_counts_of_bins_and_axes_that_are_swapped() -> None:
     agrees(module(lambda x: (torch.histc(x, 4, 0, 3), torch.histc(x.swapaxes(0, 1).reshape(-1), 3, -1, 2),
                              x.swapdims(1, 0))), values.reshape(2, 4))
 
+
+
+def test_a_training_changes_parameters_and_neither_buffers_nor_numbers_of_the_program() -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.norm = torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3)
+            self.layer.bias.requires_grad = False
+            self.register_buffer("scale", torch.tensor(2.0))
+
+        def forward(self, x: Any) -> Any:
+            return (self.norm(self.layer(x)) * 0.125 * self.scale).square().mean()
+
+    g = tw.graph.from_torch(Scaled().eval(), (torch.ones(5, 4),))
+    assert list(g.training_step(next(iter(g.outputs)), optimizer="sgd").state) == ["layer.weight", "norm.weight", "norm.bias"]

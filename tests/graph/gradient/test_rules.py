@@ -138,7 +138,7 @@ def test_a_parameter_of_integers_has_no_gradient_and_the_fix_names_the_others() 
     x, places = b.param("x", np.arange(4, dtype="float32")), b.param("places", np.asarray([2, 0]))
     b.output("loss", b.node("sum", b.node("gather", x, places), axes=(0,)))
     g = b.graph()
-    with pytest.raises(tw.TilewrightError, match=r"(?s)TW0930: .*'places'.*it is int64\[2\].*fix: (?P<fix>\[name for .*\])") as raised:
+    with pytest.raises(tw.TilewrightError, match=r"(?s)TW0930: .*'places'.*it is int64\[2\].*fix: ") as raised:
         g.gradient("loss", list(g.params))
     wrt = eval(raised.value.fix, {"g": g})
     assert wrt == ["x"] and g.gradient("loss", wrt).run()[1].tolist() == [1, 0, 1, 0]

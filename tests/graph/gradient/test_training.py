@@ -116,6 +116,16 @@ def test_weights_that_are_not_named_stay() -> None:
     assert list(step.state) == ["w"] and next(iter(step.params)) == "b"
 
 
+def test_constants_are_trained_only_where_they_are_named() -> None:
+    b = Builder("scaled")
+    x, w, half = b.input("x", (3,)), b.param("w", np.ones(3, "float32")), b.param("half", np.float32(0.5), fixed=True)
+    b.output("loss", b.node("sum", b.node("multiply", b.node("multiply", x, w), half), axes=(0,)))
+    g = b.graph()
+    assert tw.graph.parse(str(g)) == g and "  const half: float32[] = (0.5)" in str(g)
+    assert list(g.training_step("loss", optimizer="sgd").state) == ["w"]
+    assert list(g.training_step("loss", ["half"], optimizer="sgd").state) == ["half"]
+
+
 @pytest.mark.parametrize("change, reason", [
     ({"optimizer": "newton"}, "there is no optimizer 'newton'"),
     ({"betas": (0.5, 0.5), "optimizer": "sgd"}, "sgd has no option 'betas'"),
