@@ -96,7 +96,8 @@ class Graph(Parts):
 
         loss: the name of an output, a single float, that is to become small. wrt: the weights, parameters or inputs of floats;
         without it, all parameters of floats but constants: numbers of the program, a torch module's buffers and what requires no
-        gradient, the statistics of an ONNX model's batch norms. `step.state` names what is to be passed: weights, which begin as g.params has them,
+        gradient, the statistics of an ONNX model's batch norms. `step.state`
+        names what is to be passed: weights, which begin as g.params has them,
         and moments, which begin as zeros. optimizer: "sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop" or "adagrad", as
         torch.optim computes them. checkpoints: as gradient takes them. options: lr, a number, or the name of an input to be;
         weight_decay, momentum, betas, eps, alpha. Raises NoGradient (TW0930), BadTraining (TW0931).

@@ -21,9 +21,9 @@ An `if` and a `loop` have graphs inside, between braces:
         }
       }
 
-State is an input and an output that are one buffer. A const is a parameter that is no weight: trainings leave it as it is. The name of
-a value is a word, or a text in quotes. Parameters of up to 64 elements have them there; larger ones are known by their digest. What
-follows `#` is where a node came from.
+State is an input and an output that are one buffer. A const is a parameter that is no weight: trainings leave it as it is. The
+name of a value is a word, or a text in quotes. Parameters of up to 64 elements have them there; larger ones are known by their
+digest. What follows `#` is where a node came from.
 """
 
 from __future__ import annotations
