@@ -44,6 +44,11 @@ def _listed(node: Node) -> Sequence[Node]:
     return below
 
 
+def _nothing(node: Node) -> Sequence[Node]:  # noqa: ARG001 - what reads any class takes a node
+    """The nodes below one of a class that has none."""
+    return ()
+
+
 class _Readers(dict[type[Node], Callable[[Any], Sequence[Node]]]):
     """What reads the nodes below those of a class: every walk asks for them, so it is found once, and is as quick as the class
     lets it be."""
@@ -51,8 +56,8 @@ class _Readers(dict[type[Node], Callable[[Any], Sequence[Node]]]):
     def __missing__(self, cls: type[Node]) -> Callable[[Any], Sequence[Node]]:
         names = cls._children
         if not names:
-            self[cls] = lambda node: ()
-            return self[cls]
+            self[cls] = _nothing
+            return _nothing
         types = {each.name: str(each.type) for each in fields(cls)}  # pyright: ignore[reportArgumentType]
         several = [name for name in names if types[name].startswith("tuple")]
         if several == list(names) and len(names) == 1:
@@ -103,18 +108,18 @@ def _differs(a: object, b: object) -> bool:
 def walk(node: Node) -> Iterator[Node]:
     """Every node, parents before children, in evaluation order. An expression that is shared is met once a statement: written
     out it may be larger than any memory."""
-    stack, met = [node], set[int]()
+    stack, met, readers = [node], set[int](), _READERS
     while stack:
         node = stack.pop()
-        below = children(node)
-        if below:
+        read = readers[type(node)]
+        if read is not _nothing and (below := read(node)):
             if isinstance(node, Stmt):
                 met.clear()
             elif id(node) in met:
                 continue
             else:
                 met.add(id(node))
-            stack.extend(reversed(below))
+            stack += below[::-1]
         yield node
 
 
@@ -124,7 +129,7 @@ def statements(node: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(inner for inner in reversed(children(node)) if isinstance(inner, Stmt))
+        stack += [inner for inner in children(node)[::-1] if isinstance(inner, Stmt)]
 
 
 def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Container[int] = ()) -> Iterator[Any]:
@@ -143,7 +148,7 @@ def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, d
         met.add(identity)
         inner = below(node)
         if inner:
-            stack += (node, None, *reversed(inner))
+            stack += (node, None, *inner[::-1])
         else:
             yield node
 
@@ -153,6 +158,7 @@ def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:
     it. Each shared node is rewritten once; an unchanged tree comes back as the same object."""
     results: dict[int, Node] = {}
     stack: list[Any] = [node]
+    readers = _READERS
     while stack:
         original = stack.pop()
         if original is None:    # what stands below the next node is done
@@ -162,9 +168,9 @@ def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:
         elif id(original) in results:
             continue
         else:
-            rebuilt, below = original, children(original)
-            if below:
-                stack += (below, original, None, *reversed(below))
+            rebuilt, read = original, readers[type(original)]
+            if read is not _nothing and (below := read(original)):
+                stack += (below, original, None, *below[::-1])
                 continue
         replacement = rule(rebuilt)
         results[id(original)] = rebuilt if replacement is None else replacement

@@ -50,12 +50,13 @@ def draw_device_product(choices: Choices) -> Program:
 
     c = te.compute((*batch, rows, columns), element, "C")
     expected = (x.swapaxes(-1, -2) if turned[0] else x) @ (y.swapaxes(-1, -2) if turned[1] else y)
+    expected = expected.astype(numpy_type(wide))
     if draw.chance(0.4):
-        bias, added = _few(draw, (columns,), wide, "bias")
+        bias = _few(draw, (columns,), wide, "bias")[0]
         sums, none = c, te.const(0, wide)
         c = te.compute(c.shape, lambda *at: te.max(sums[at] + bias[at[-1]], none), "D")
-        expected = np.maximum(expected + added, 0)
-    draw.program.result(c, expected.astype(numpy_type(wide)))
+        expected = np.maximum(expected + draw.program.values[-1], 0)  # integers wrap
+    draw.program.result(c, expected)
     return draw.finish()
 
 

@@ -287,12 +287,15 @@ class _Planner:
         return None
 
     def _same_thread(self, a: _Access, b: _Access) -> bool:
-        """Whether one element is touched by one thread alone: at the same indices, of which a sum tells the thread."""
+        """Whether one element is touched by one thread alone: at the same indices, of which a sum tells the thread, or all of them
+        together, as a quotient and a remainder do."""
         pinned = {tag for tag, _ in a.fixed & b.fixed}
-        whole = a.key == b.key and None not in (*a.indices, *b.indices)
-        return all(tag in pinned or whole and any(
+        indices = tuple(index for index in a.indices if index is not None)
+        whole = a.key == b.key and len(indices) == len(a.indices)
+        return all(tag in pinned or whole and (any(
             linear(index).coefficient(self.tags[tag]) and not iterations.between((index,), (index,)).carried
-            for index in a.indices if index is not None) for tag, iterations in self.iterations.items())
+            for index in indices) or (len(indices) > 1 and not iterations.between(indices, indices).carried))
+            for tag, iterations in self.iterations.items())
 
     def _elsewhere(self, a: _Access, b: _Access) -> bool:
         """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
