@@ -15,11 +15,12 @@ It stands before loops become vectors.
 from __future__ import annotations
 
 from ...arith.analyzer import Analyzer
+from ...arith.linear import LinearForm
 from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Node, Range, Var
 from ...ops import all_of, conjuncts, const
 from ...stmt import For, Function, LoopKind
 from ...structural import structural_key
-from ...visit import rewrite, substitute, walk
+from ...visit import free_vars, rewrite, substitute, walk
 from ..common.simplify import analyzer_for
 
 __all__ = ["share_lane_guards"]
@@ -57,7 +58,28 @@ def _merged(node: Node, analyzer: Analyzer) -> Expr | None:
     read = (each for condition in conditions for each in walk(condition) if isinstance(each, (BufferLoad, Call)))
     if value is node.true_value or any(True for _ in read):
         return None
-    return IfThenElse(analyzer.simplify(all_of(*dict.fromkeys(conditions))), value, node.false_value)
+    return IfThenElse(all_of(*_strictest(conditions, analyzer)), value, node.false_value)
+
+
+def _strictest(conditions: list[Expr], analyzer: Analyzer) -> list[Expr]:
+    """The conditions, without those that another implies: of limits of one sum the strictest, of what is said twice once."""
+    kept: dict[object, tuple[int, Expr]] = {}
+    for condition in conditions:
+        form = _at_least_zero(condition, analyzer)
+        key, slack = (structural_key(condition), 0) if form is None else (form.key, form.const)
+        if key not in kept or slack < kept[key][0]:
+            kept.pop(key, None)
+            kept[key] = slack, condition
+    return [condition for _, condition in kept.values()]
+
+
+def _at_least_zero(condition: Expr, analyzer: Analyzer) -> LinearForm | None:
+    """What is 0 or more where a comparison of integers holds; None of anything else, and of sums that may wrap."""
+    if not isinstance(condition, (LT, LE, GT, GE)):
+        return None
+    less, more = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)
+    low, high = analyzer.linear(less), analyzer.linear(more)
+    return None if low is None or high is None else high.plus(low, -1).shifted(-1 if isinstance(condition, (LT, GT)) else 0)
 
 
 def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | None:
@@ -67,16 +89,17 @@ def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | Non
     if any(isinstance(each, (BufferLoad, Call)) for each in walk(node)):
         return None
     less = node.b - node.a if isinstance(node, (LT, LE)) else node.a - node.b  # must be above 0, or not below
-    if any(analyzer.linear(each) is None for each in (node.a, node.b, less)):
+    forms = [analyzer.linear(each) for each in (less, node.a, node.b)]
+    form = forms[0]
+    if form is None or None in forms:
         return None  # a sum that may wrap says nothing of how far the limit is
-    first = analyzer.simplify(substitute(less, {lane: const(0, lane.dtype)}))
-    step = analyzer.simplify(substitute(less, {lane: const(1, lane.dtype)}) - first)
-    linear = analyzer.can_prove_equal(less, first + step * lane)
-    if not linear or not isinstance(step, IntImm) or abs(step.value) != 1:
+    step = form.coefficient(lane)
+    if abs(step) != 1 or any(lane in free_vars(atom) for atom in form.coeffs if atom is not lane):
         return None
+    first = analyzer.simplify(substitute(less, {lane: const(0, lane.dtype)}))
     # how far the first lane lies below the limit, or above it, counted so that whole vectors end there
     strict = first if isinstance(node, (LT, GT)) else first + 1
-    if step.value == 1:
+    if step == 1:
         strict = first + (lanes - 1 if isinstance(node, (LT, GT)) else lanes)
     modular = analyzer.modular(analyzer.simplify(strict))
     if modular.coeff % lanes or modular.base % lanes:
