@@ -15,7 +15,8 @@ from ..errors import user_source
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..graph import Graph
+    from ..graph import Graph, OpenGraph
+    from ..graph.errors import UnsupportedModel
 
     Shapes = Mapping[str, Sequence[int | str]]
     """By an input's name its shape."""
@@ -35,6 +36,7 @@ def add_commands(commands: Any) -> None:
     transform.add_argument("model", nargs="?", metavar="MODEL", help=_MODELS)
     add_shape(transform)
     _add_state(transform)
+    _add_value(transform)
     transform.add_argument("--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)")
     transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
     transform.add_argument("--page", metavar="FILE.html", help="write a page of what each pass changes instead")
@@ -45,6 +47,7 @@ def add_commands(commands: Any) -> None:
     compiled.add_argument("model", metavar="MODEL", help=_MODELS)
     add_shape(compiled)
     _add_state(compiled)
+    _add_value(compiled)
     compiled.add_argument("--out", "-o", metavar="FILE", required=True, help="libnet.so, libnet.a or net.o")
     compiled.add_argument("--passes", metavar="NAME,...",
                           help="passes to run first, as weights_int8 and weights_int4, which no build runs by itself")
@@ -67,6 +70,26 @@ def add_shape(parser: Any) -> None:
 def _add_state(parser: Any) -> None:
     parser.add_argument("--state", action="append", metavar="INPUT=OUTPUT", type=_pair, default=[], help=(
         "an input that a call updates in place, and the output that follows it (.onnx and .pt2); may be given several times"))
+
+
+def _add_value(parser: Any) -> None:
+    parser.add_argument("--value", action="append", metavar="INPUT=16000", type=_value, default=[], help=(
+        "the value of an input on which shapes depend, or of another, which the function does not take then: a number, or 2,3 for "
+        "several; may be given several times"))
+
+
+def _value(text: str) -> tuple[str, Any]:
+    """An input's name and its value. Raises ValueError."""
+    name, said = _pair(text)
+    numbers = [_number(one.strip()) for one in said.split(",") if one.strip()]
+    return name, numbers[0] if "," not in said else numbers
+
+
+def _number(text: str) -> bool | int | float:
+    """Raises ValueError."""
+    if text in ("true", "false"):
+        return text == "true"
+    return float(text) if any(letter in text.lower() for letter in ".en") else int(text)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -92,7 +115,7 @@ def _bucket(text: str) -> dict[str, int]:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    g = read_model(options.model, dict(options.shape), dict(options.state))
+    g = read_model(options.model, dict(options.shape), dict(options.state), dict(options.value))
     if options.passes:
         g = g.transform(*options.passes.split(","))
     written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math,
@@ -132,7 +155,7 @@ def _transform(options: argparse.Namespace) -> int:
         options.usage_error("MODEL is missing")
     if options.out is not None and Path(options.out).suffix not in (".safetensors", ".txt", ""):
         options.usage_error(f"{options.out!r} is no place for a graph: graph.safetensors, with its parameters, or graph.txt")
-    g = read_model(str(options.model), dict(options.shape), dict(options.state))
+    g = read_model(str(options.model), dict(options.shape), dict(options.state), dict(options.value))
     passes = options.passes.split(",") if options.passes else ()
     if options.page is not None:
         print(g.show(options.page, *passes))
@@ -148,12 +171,15 @@ def _transform(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_model(path: str, shapes: Shapes, state: Mapping[str, str] | None = None) -> Graph:
+def read_model(
+    path: str, shapes: Shapes, state: Mapping[str, str] | None = None, values: Mapping[str, Any] | None = None,
+) -> Graph:
     """The graph of a model, by the kind of its file. shapes: of inputs, as from_onnx takes them; in other files they give numbers
-    to dimensions that are open. state: as from_onnx takes it. Raises what its reader raises, UnsupportedModel (TW0912),
-    BadGraphInput (TW0906) for shapes that are not the model's, BadGraph (TW0901) for state."""
+    to dimensions that are open. state: as from_onnx takes it. values: of inputs, which the graph does not take. Raises what its
+    reader raises, UnsupportedModel (TW0912), BadGraphInput (TW0906) for shapes and values that are not the model's, BadGraph
+    (TW0901) for state."""
     from ..graph import OpenGraph, from_onnx, from_torch, load, parse
-    from ..graph.errors import BadGraphInput, UnsupportedModel
+    from ..graph.errors import BadGraphInput
 
     suffix = Path(path).suffix
     if state and suffix not in (".onnx", ".pt2"):
@@ -161,11 +187,28 @@ def read_model(path: str, shapes: Shapes, state: Mapping[str, str] | None = None
                             fix="leave --state out, or give it where the model is read")
     if suffix in (".onnx", ".pt2"):
         g = from_onnx(path, shapes=shapes, state=state) if suffix == ".onnx" else from_torch(path, state=state)
-        if isinstance(g, OpenGraph):
-            reads = "from_onnx" if suffix == ".onnx" else "from_torch"
-            raise UnsupportedModel(f"{path!r} is no graph before it is called", called=user_source(),
-                                   reason=f"shapes depend on the values of its inputs {', '.join(g.late)}",
-                                   fix=f"tw.graph.{reads}(path).closed(*arrays).transform()")
     else:
         g = load(path) if suffix == ".safetensors" else parse(Path(path).read_text())
+    if values:
+        g = g.with_values(values)
+    if isinstance(g, OpenGraph):
+        raise _no_graph(path, g)
     return g if suffix == ".onnx" else g.with_shapes(shapes)
+
+
+def _no_graph(path: str, g: OpenGraph) -> UnsupportedModel:
+    """What to give for a model to be a graph: values of inputs that shapes depend on, or numbers in place of open extents, which it
+    may look at."""
+    from ..graph.errors import UnsupportedModel
+
+    if g.late:
+        reason = f"shapes depend on the values of its inputs {', '.join(g.late)}"
+        fixes = [f"--value {name}=...  ({g.inputs[name]})" for name in g.late]
+    else:
+        reason = "shapes depend on values that it computes"
+        fixes = [f"--shape {name}={','.join(map(str, kind.shape))}" for name, kind in g.inputs.items() if not kind.is_static]
+        reason += ", of the extents of its inputs or of its data" if fixes else ""
+        fixes = [f"{' '.join(fixes)}  (with numbers)"] if fixes else []
+    reads = "from_onnx" if Path(path).suffix == ".onnx" else "from_torch"
+    return UnsupportedModel(f"{path!r} is no graph before it is called", called=user_source(), reason=reason,
+                            fix=" ".join(fixes) or f"in Python: tw.graph.{reads}(path).closed(*arrays)")

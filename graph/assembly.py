@@ -15,7 +15,7 @@ from .control import CONTROL, control_types, plain_parts
 from .errors import BadGraph
 from .node import Node, Param, Parts
 from .operators import result_types, row_of, whole_attributes
-from .types import TensorType, tensor_type
+from .types import TensorType, symbols_of, tensor_type
 
 __all__ = ["Assembly"]
 
@@ -26,6 +26,8 @@ class Assembly:
     def __init__(self, name: str = "main") -> None:
         self.name = name
         self.types: dict[str, TensorType] = {}
+        self.symbols: set[str] = set()
+        """Those of the inputs' shapes."""
         self._inputs: dict[str, TensorType] = {}
         self._constants: dict[str, Param] = {}
         self._nodes: list[Node] = []
@@ -34,7 +36,8 @@ class Assembly:
 
     def input(self, name: str, shape: Sequence[Any], dtype: object = "float32") -> str:
         """An input; its extents are numbers, or the names of symbols. The value's name. Raises BadGraph (TW0901)."""
-        self._inputs[name] = self._define(name, tensor_type(shape, dtype))
+        kind = self._inputs[name] = self._define(name, tensor_type(shape, dtype))
+        self.symbols |= symbols_of(kind.shape)
         return name
 
     def param(self, name: str, value: Any, fixed: bool = False) -> str:

@@ -16,12 +16,13 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import IntImm, Var
+from .agreement import agreeing
 from .assembly import Assembly
 from .errors import BadNode, UnsupportedModel
 from .node import Node
-from .operators import result_types, row_of, whole_attributes
+from .operators import Operator, result_types, row_of, whole_attributes
 from .reference import run_node
-from .types import Extent, TensorType, array_dtype, extent_of, extents, factors, is_open, symbolic_factors
+from .types import Extent, TensorType, array_dtype, cancel, extent_of, extents, factors, is_open, symbolic_factors
 
 __all__ = [
     "Conversion", "Items", "NeedsValue", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported",
@@ -107,8 +108,7 @@ class Scope:
         try:
             types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
         except BadNode:
-            joined = whole["axis"] if operator == "concat" else None
-            alike = self._alike(inputs, source, joined) if row.fusion == "elementwise" or joined is not None else None
+            alike = self._alike(row, whole, inputs, source)
             if alike is None:
                 raise
             return self.emit(operator, alike, attributes, source)
@@ -130,22 +130,15 @@ class Scope:
                 (self.steps if counts else self.shapes)[values[0]] = noted
         return values
 
-    def _alike(self, inputs: Sequence[str], source: str, joined: int | None) -> list[str] | None:
-        """Values that are to broadcast, or to be joined along an axis, in shapes that do: where extents over symbols are written
-        otherwise, all are taken for the simplest of them, by a reshape, of which it is asked whether it holds when sizes are there.
-        None where nothing helps."""
-        shapes = [self.graph.types[name].shape for name in inputs if name]
-        rank = max(map(len, shapes), default=0)
-        aligned = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
-        wanted = [min((one for one in each if one != 1), key=lambda one: (isinstance(one, str), len(str(one)), str(one)), default=1)
-                  for each in zip(*aligned, strict=True)]
-        result: list[str] = []
-        for name in inputs:
-            shape = self.graph.types[name].shape if name else ()
-            chosen = tuple(one if isinstance(one, int) or joined is not None and at == joined % rank else extent
-                           for at, (one, extent) in enumerate(zip(shape, wanted[rank - len(shape):], strict=True)))
-            result.append(name if chosen == shape else self.emit("reshape", (name,), {"shape": chosen}, source)[0])
-        return None if result == list(inputs) else result
+    def _alike(self, row: Operator, attributes: Mapping[str, Any], inputs: Sequence[str], source: str) -> list[str] | None:
+        """The inputs in shapes that agree: where extents over symbols that have to be one are written otherwise, all are taken for
+        the simplest of them, by a reshape, of which it is asked whether it holds when sizes are there. None where nothing helps."""
+        shapes = [self.graph.types[name].shape if name else None for name in inputs]
+        wanted = agreeing(row.name, row.fusion, attributes, shapes)
+        if wanted is None:
+            return None
+        return [name if chosen is None or chosen == shape else self.emit("reshape", (name,), {"shape": chosen}, source)[0]
+                for name, shape, chosen in zip(inputs, shapes, wanted, strict=True)]
 
     def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
         """What a value is whose inputs are extents: numbers, and expressions; None where it cannot be told."""
@@ -270,6 +263,21 @@ class Conversion:
         shape = self.type(value).shape
         return self.reshape(value, (*shape[:axis], extent, *shape[axis + 1:])) if isinstance(shape[axis], str) else value
 
+    def size_value(self, extent: Extent) -> str:
+        """An extent as a value of int64 without dimensions."""
+        if isinstance(extent, int):
+            return self.constant(np.int64(extent))
+        return self.reshape(self.emit("arange", shape=(1,), start=(extent,)), ())
+
+    def steps_value(self, begin: Extent, step: int | float, count: Extent, dtype: str) -> str:
+        """So many numbers from an extent on, each greater by a step than the one before it."""
+        if step == 1:
+            return self.cast(self.emit("arange", shape=(count,), start=(begin,)), dtype)
+        kind = "int64" if isinstance(step, int) else dtype if dtype == "float64" else "float32"
+        places = self.emit("multiply", self.cast(self.emit("arange", shape=(count,)), kind),
+                           self.constant(np.asarray(step).astype(kind)))
+        return self.cast(self.emit("add", places, self.cast(self.size_value(begin), kind)), dtype)
+
     def tiled(self, value: str, repeats: Sequence[Extent]) -> str:
         """A value so many times along each dimension."""
         if all(isinstance(each, int) for each in repeats):
@@ -320,10 +328,7 @@ def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
     """What an extent has to be beside the others, so that there are as many elements as before. Where symbols do not tell that
     there is such an extent, it is the quotient; that it leaves nothing over is asked when sizes are there."""
     (number, above), (under, below) = symbolic_factors(source), symbolic_factors(rest)
-    for factor in list(below):
-        if (at := next((at for at, one in enumerate(above) if str(one) == str(factor)), None)) is not None:
-            del above[at]
-            below.remove(factor)
+    cancel(above, below)
     if under < 1 or not above and not below and number % under:
         if not number and not above:
             return 0

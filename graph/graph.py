@@ -16,6 +16,7 @@ from .errors import TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .file import write_file
 from .gradient import training_graph, with_gradients
+from .known_inputs import arrays_for, with_values
 from .model import Model, build_model
 from .node import Parts
 from .passes import default_passes, difference_text, grouped, passes_named, transformed
@@ -64,6 +65,11 @@ class Graph(Parts):
         BadGraphInput (TW0906) for shapes that are not its inputs'."""
         made = with_shapes(self, shapes)
         return self if made is self else Graph.of(made)
+
+    def with_values(self, values: Mapping[str, Any]) -> Graph:
+        """The graph in which inputs have these values, by name: numbers, lists or arrays. It does not take them any more. Raises
+        BadGraphInput (TW0906)."""
+        return Graph.of(with_values(self, arrays_for(self.inputs, values)))
 
     def show(self, path: str | PathLike[str], *names: str) -> Path:
         """Writes a page about what passes make of the graph, HTML that needs nothing else: step by step what each changes, and the

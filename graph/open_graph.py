@@ -15,6 +15,7 @@ from ..runtime.timing import TimingResult
 from .comparison import Comparison
 from .errors import BadGraphInput, ModelNotExportable
 from .graph import Graph
+from .known_inputs import arrays_for, with_values
 from .model import Model
 from .node import Parts
 from .profile import Profile
@@ -59,6 +60,29 @@ class Importer(Protocol):
         ...
 
 
+@dataclass
+class _Known:
+    """An importer whose model has these values of some inputs, which it does not take any more."""
+
+    importer: Importer
+    values: Mapping[str, NDArray[Any]]
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        return {name: kind for name, kind in self.importer.inputs.items() if name not in self.values}
+
+    @property
+    def late(self) -> dict[str, None]:
+        return {name: None for name in self.importer.late if name not in self.values}
+
+    def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures | None:
+        made = self.importer.read({**self.values, **values})
+        return made and (self._without(made) if isinstance(made, Parts) else Measures(self._without(made.graph)))
+
+    def _without(self, g: Parts) -> Parts:
+        return with_values(g, {name: value for name, value in self.values.items() if name in g.inputs})
+
+
 def graph_of(importer: Importer) -> Graph | OpenGraph:
     """What an importer reads, where no values are known yet. Raises what it raises."""
     made = importer.read({})
@@ -87,6 +111,11 @@ class OpenGraph:
         """The graph for the values of the late inputs among these, without them. Raises BadGraphInput (TW0906), and what from_onnx
         raises."""
         return self.closed_for(self.bound(arrays, named), _by_reference)[1]
+
+    def with_values(self, values: Mapping[str, Any]) -> Graph | OpenGraph:
+        """The model that has these values of inputs, by name, and does not take them any more: a Graph, where no others are needed.
+        Raises BadGraphInput (TW0906), and what from_onnx raises."""
+        return graph_of(_Known(self._importer, arrays_for(self.inputs, values)))
 
     def run(self, *arrays: Any, **named: Any) -> list[NDArray[Any]]:
         """The outputs for these inputs, node by node by the reference. Raises as closed does."""

@@ -6,6 +6,7 @@ as plain tuples do, and print and parse without a context.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from .. import te
 from ..errors import TilewrightError, user_source
+from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Add, Expr, FloorDiv, IntImm, Mul, Var
 from ..ir.text.parser import parse_expression
@@ -25,8 +27,8 @@ from ..ir.visit import free_vars, rewrite, substitute
 from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
-__all__ = ["Extent", "TensorType", "array_dtype", "at_sizes", "attribute_symbols", "extent_of", "extents", "factors", "is_open",
-           "partly", "resolved", "sized", "symbol", "symbolic_factors", "symbols_of", "tensor_type", "type_of_array"]
+__all__ = ["Extent", "TensorType", "array_dtype", "at_sizes", "attribute_symbols", "cancel", "extent_of", "extents", "factors",
+           "is_open", "partly", "resolved", "sized", "symbol", "symbolic_factors", "symbols_of", "tensor_type", "type_of_array"]
 
 Extent = int | str
 """A number from 0 on, or a text over symbols."""
@@ -123,14 +125,39 @@ def extent_of(extent: Any) -> Extent:
 
 
 def _one_division(value: Expr) -> Expr | None:
-    """(x // a + b) // c as (x + a * b) // (a * c): what two steps make of an extent beside what one makes of it. Sizes are so small
-    that nothing overflows, which does not hold of integers in general."""
-    if not isinstance(value, FloorDiv) or not isinstance(value.b, IntImm) or value.b.value <= 0 or not isinstance(value.a, Add):
+    """(x // a + b) // c as (x + a * b) // (a * c): what two steps make of an extent beside what one makes of it; and x y // (x z)
+    as y // z. Sizes are so small that nothing overflows, which does not hold of integers in general."""
+    if not isinstance(value, FloorDiv):
+        return None
+    if not isinstance(value.b, IntImm):
+        return _quotient(value)
+    if value.b.value <= 0 or not isinstance(value.a, Add):
         return None
     inner, more = value.a.a, value.a.b
     if not (isinstance(inner, FloorDiv) and isinstance(inner.b, IntImm) and isinstance(more, IntImm) and inner.b.value > 0):
         return None
     return FloorDiv(inner.a + inner.b.value * more.value, inner.b * value.b)
+
+
+def _quotient(value: FloorDiv) -> Expr | None:
+    """A quotient without what both sides are multiplied by; None where that is nothing."""
+    (number, above), (under, below) = _factors([value.a]), _factors([value.b])
+    common = math.gcd(number, under)
+    if not cancel(above, below) and common <= 1:
+        return None
+    whole, divisor = (reduce(operator.mul, factors_of, ops.const(one // max(common, 1), "int64")) for factors_of, one in (
+        (above, number), (below, under)))
+    return whole if isinstance(divisor, IntImm) and divisor.value == 1 else FloorDiv(whole, divisor)
+
+
+def cancel(above: list[Expr], below: list[Expr]) -> bool:
+    """Takes what is a factor of both from both. Gives whether there was such a factor."""
+    count = len(below)
+    for factor in list(below):
+        if (at := next((at for at, one in enumerate(above) if str(one) == str(factor)), None)) is not None:
+            del above[at]
+            below.remove(factor)
+    return len(below) < count
 
 
 def factors(extents_of: Sequence[Extent]) -> tuple[int, Expr | None]:
@@ -141,18 +168,22 @@ def factors(extents_of: Sequence[Extent]) -> tuple[int, Expr | None]:
 
 def symbolic_factors(extents_of: Sequence[Extent]) -> tuple[int, list[Expr]]:
     """A product of extents as a number, and expressions over symbols that it is multiplied by, in order."""
+    number = math.prod(extent for extent in extents_of if isinstance(extent, int))
+    more, rest = _factors([_expression(extent) for extent in extents_of if isinstance(extent, str)])
+    return number * more, rest
+
+
+def _factors(open_ones: list[Expr]) -> tuple[int, list[Expr]]:
+    """The product of these as a number, and expressions that it is multiplied by, in order."""
     number, rest = 1, list[Expr]()
-    for extent in extents_of:
-        open_ones = [_expression(extent)] if isinstance(extent, str) else []
-        number *= extent if isinstance(extent, int) else 1
-        while open_ones:
-            one = open_ones.pop()
-            if isinstance(one, Mul):
-                open_ones += [one.a, one.b]
-            elif isinstance(one, IntImm):
-                number *= one.value
-            else:
-                rest.append(one)
+    while open_ones:
+        one = open_ones.pop()
+        if isinstance(one, Mul):
+            open_ones += [one.a, one.b]
+        elif isinstance(one, IntImm):
+            number *= one.value
+        else:
+            rest.append(one)
     return number, sorted(rest, key=str)
 
 

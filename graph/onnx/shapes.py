@@ -70,10 +70,7 @@ def _range_of_extents(c: Context) -> str:
     first, last = extents((begin, end))
     far = ops.subtract(last, first) if step > 0 else ops.subtract(first, last)
     count = extent_of((far + (abs(step) - 1)) // abs(step))
-    if step == 1:
-        return c.cast(c.emit("arange", shape=(count,), start=(begin,)), c.type(0).dtype)
-    places = c.emit("multiply", c.emit("arange", shape=(count,)), c.constant(np.int64(step)))
-    return c.cast(c.emit("add", places, c.reshape(c.emit("arange", shape=(1,), start=(begin,)), ())), c.type(0).dtype)
+    return c.steps_value(begin, step, count, c.type(0).dtype)
 
 
 @converts("Reshape")

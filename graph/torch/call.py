@@ -9,6 +9,7 @@ import numpy as np
 
 from ..conversion import Conversion, Refused, Scope
 from ..types import Extent, array_dtype
+from .numbers import Ratio
 from .schema import Odd, Symbol, TensorMeta, TensorName
 
 __all__ = ["ROWS", "SYNONYMS", "VIEWS", "Call", "Row", "aten"]
@@ -90,7 +91,7 @@ class Call(Conversion):
     def known(self, name: str, default: Any = _NEVER) -> Any:
         """A number, a truth or a text that has to be known."""
         value = self.given(name, default)
-        if isinstance(value, (TensorName, list)) or isinstance(value, str) and name not in self._texts:
+        if isinstance(value, (TensorName, list, Ratio)) or isinstance(value, str) and name not in self._texts:
             raise Refused(f"its {name!r} has to be known, and is {value!r}"[:200])
         return cast("Any", value)
 
@@ -110,7 +111,7 @@ class Call(Conversion):
     def extents(self, name: str, default: Sequence[Extent] = ()) -> list[Extent]:
         """Extents, numbers or texts over symbols; -1 stays."""
         values = self._list(name, default)
-        if any(isinstance(value, (TensorName, float)) for value in values):
+        if any(isinstance(value, (TensorName, float, Ratio)) for value in values):
             raise Refused(f"its {name!r} are no extents")
         return values
 
@@ -160,7 +161,11 @@ class Call(Conversion):
         if isinstance(value, TensorName):
             return self.cast(self._tensors(value), dtype)
         if isinstance(value, str):
-            return self.cast(self.reshape(self.emit("arange", shape=(1,), start=(value,)), ()), dtype)
+            return self.cast(self.size_value(value), dtype)
+        if isinstance(value, Ratio):
+            kind = dtype if "float" in dtype else "float32"
+            return self.cast(self.emit("divide", *(self.cast(self.size_value(one), kind) for one in (value.above, value.below))),
+                             dtype)
         return self.filled(value, dtype)
 
     def filled(self, value: Any, dtype: str) -> str:

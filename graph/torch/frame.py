@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FAULTS, GraphError, TilewrightError, user_source
+from ..agreement import complexity
 from ..conversion import Conversion, NeedsValue, Refused, Scope, product
 from ..errors import NotAModel
 from ..inner import InnerScope, emit_if, emit_loop
-from ..types import TensorType
+from ..types import TensorType, symbols_of
 from .aliases import Alias, Step
 from .call import ROWS, SYNONYMS, VIEWS, Call, Row
-from .numbers import number
+from .extents import UNREAD
+from .numbers import extent, number
 from .pairs import row_of_pairs
 from .schema import Frame, Node, Symbol, TensorMeta, TensorName
 
@@ -256,7 +258,7 @@ class FrameReading:
             if not value:  # which the row does not compute: what reads it waits
                 self.waiting.add(result)
                 continue
-            self.check(result, c.type(value))
+            value = self.checked(c, result, value)
             if shared and source is not None:
                 self.tensors[result] = self.tensors[source].part(_step(row, c, first, name, at), value)
             else:
@@ -273,6 +275,16 @@ class FrameReading:
             for each, other in zip(shape, kind.shape, strict=True))
         if dtype != kind.dtype or not agree:
             raise Refused(f"its result would be {kind}, where torch says {dtype}[{', '.join(map(str, shape))}]")
+
+    def checked(self, c: Call, name: str, value: str) -> str:
+        """A value of which what torch says of a tensor holds: where torch knows an extent for all sizes that it takes, and rows
+        cannot tell it, it is taken for that, which is asked when sizes are there."""
+        kind = c.type(value)
+        self.check(name, kind)
+        said = [own if one == UNREAD else extent(one) for one, own in zip(
+            self.frame.tensors[name].value_type[0], kind.shape, strict=True)]
+        return c.reshape(value, [one if complexity(one) < complexity(own) and symbols_of([one]) <= self.scope.graph.symbols else own
+                                 for one, own in zip(said, kind.shape, strict=True)])
 
     def tensor(self, name: str) -> str:
         return self.tensors[name].current()

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...errors import user_source
-from ..errors import NotAModel
+from ..errors import NotAModel, UnsupportedModel
 from ..graph import Graph
 from ..open_graph import OpenGraph, graph_of
 from .archive import Archive
 from .flexible import without_flex_attention
 from .importer import Importer
+from .rounded import without_rounding
 
 __all__ = ["from_torch"]
 
@@ -55,7 +56,15 @@ def from_torch(
 def _archive(program: Any) -> Archive:
     """An exported program, in the form in which torch keeps it."""
     content = io.BytesIO()
-    sys.modules["torch"].export.save(without_flex_attention(program), content)
+    program = without_rounding(without_flex_attention(program))
+    try:
+        sys.modules["torch"].export.save(program, content)
+    except Exception as problem:
+        if not type(problem).__module__.startswith("torch."):
+            raise
+        raise UnsupportedModel("torch cannot write the program to a file, from which it is read", called=user_source(),
+                               reason=f"{type(problem).__name__}: {problem}"[:500],
+                               fix="leave out what torch.export.save(program, path) refuses") from problem
     return Archive(content.getvalue())
 
 

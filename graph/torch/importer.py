@@ -20,6 +20,7 @@ from ..types import TensorType
 from . import arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision
 from .aliases import Alias, Storage
 from .archive import Archive
+from .extents import UNREAD
 from .frame import FrameReading, tensors_of
 from .schema import Exported, TensorName, Values, exported
 
@@ -91,6 +92,10 @@ class _Reading:
         if meta is None or meta.dtype is None:
             raise NotAModel(f"the program's input {at} is of no type that values here can have", called=user_source(),
                             fix="inputs that are tensors of numbers")
+        if UNREAD in meta.shape:
+            raise NotAModel(f"the program's input {at} has a shape that cannot be read", called=user_source(),
+                            reason=f"{name} has {', '.join(map(str, meta.shape))}"[:300],
+                            fix="dynamic_shapes that are symbols of torch.export.Dim, or sums and products of them")
         frame.tensors[name] = Alias.fresh(self.scope.graph.input(str(name), meta.shape, meta.dtype))
 
     def held(self, frame: FrameReading, entry: Values) -> None:

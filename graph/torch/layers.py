@@ -43,6 +43,7 @@ def _conv(c: Call) -> str:
     else:
         each = many(c.integers("padding", (0,)), rank)
         padding = (*each, *each)
+    value = c.with_extent(value, 1, c.extent(weight, 0) if transposed else c.extent(weight, 1) * groups)
     operands = [value, weight, *([bias] if bias else [])]
     if transposed:
         result = c.emit("conv_transpose", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups,
@@ -124,7 +125,11 @@ def _batch_norm(c: Call) -> str | Sequence[str]:
     value = c.tensor("input")
     count = c.type(value).shape[1]
     if not isinstance(count, int):
-        raise Refused("how many channels it has is not known")
+        known = next((c.tensor(name) for name in ("weight", "running_mean") if c.gives(name)), None)
+        if known is None:
+            raise Refused("how many channels it has is not known")
+        count = c.extent(known, 0)
+        value = c.with_extent(value, 1, count)
     weight, bias = _channels(c, "weight", count, value, 1), _channels(c, "bias", count, value, 0)
     epsilon = float(c.known("eps", 1e-5))
     if c.target.startswith("instance"):

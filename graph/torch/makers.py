@@ -9,7 +9,7 @@ import numpy as np
 from ..conversion import Refused
 from ..types import Extent, array_dtype
 from .call import Call, aten
-from .numbers import extent
+from .numbers import Ratio, combined, whole
 
 __all__: list[str] = []
 
@@ -62,10 +62,14 @@ def _arange(c: Call) -> str:
         count = max(int(np.ceil((end - begin) / step)), 0)
         kind = np.int64 if all(isinstance(one, int) for one in (begin, end, step)) else np.float64
         return c.constant((begin + np.arange(count, dtype=kind) * step).astype(array_dtype(c.dtype)))
-    if step != 1:
-        raise Refused("its step is not 1, where its ends are not known")
-    count = extent(f"({end}) - ({begin})")
-    return c.cast(c.emit("arange", shape=(count,), start=(begin,)), c.dtype)
+    if isinstance(begin, Ratio) or not isinstance(step, (int, float)) or step == 0:
+        raise Refused(f"it goes from {begin} by {step}, which has to be known")
+    whole_step = int(step) if float(step).is_integer() else step
+    count = whole("ceil", combined("truediv", [combined("sub", [end, begin]), whole_step]))
+    first = int(begin) if isinstance(begin, float) and begin.is_integer() else begin
+    if isinstance(first, float):
+        raise Refused(f"it begins at {first}, where its end is not known")
+    return c.steps_value(first, whole_step, count, c.dtype)
 
 
 @aten("linspace.default")

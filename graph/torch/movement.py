@@ -138,8 +138,14 @@ def _range(c: Call, name: str, default: int, size: Extent) -> Extent:
     if isinstance(value, int) and isinstance(size, int):
         return min(max(value + size if value < 0 else value, 0), size)
     if isinstance(value, int) and value < 0:
-        return extent(f"({size}) - {-value}")
+        far = f"({size}) - {-value}"
+        return extent(far if name == "end" or _said(c, c.axis("dim", 0)) == -value else f"max({far}, 0)")
     return size if value == size or isinstance(value, int) and value >= 1 << 30 else value
+
+
+def _said(c: Call, axis: int) -> Extent | None:
+    """What torch says of an extent of the result, if anything."""
+    return c.meta.shape[axis] if c.meta is not None and axis < len(c.meta.shape) else None
 
 
 def _bounds(c: Call) -> tuple[int, Extent, Extent, int]:

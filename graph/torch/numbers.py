@@ -1,32 +1,99 @@
-"""Numbers that an exported program computes: extents over symbols, and what is said of them."""
+"""Numbers that an exported program computes: extents over symbols, quotients of them, and what is said of them."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..conversion import Refused
 from ..types import Extent, tensor_type
 
-__all__ = ["extent", "number"]
+__all__ = ["Ratio", "combined", "extent", "number", "ratio_of", "whole"]
 
-_FOLDED = ("add", "and_", "eq", "floordiv", "ge", "gt", "le", "lt", "mod", "mul", "ne", "neg", "or_", "pow", "sub", "truediv")
+_FOLDED = ("add", "and_", "ceil", "eq", "floor", "floordiv", "ge", "gt", "le", "lt", "mod", "mul", "ne", "neg", "or_", "pow", "sub",
+           "truediv", "trunc")
 _SYMBOLIC: dict[str, Callable[..., Any]] = {
-    "sym_max": max, "sym_min": min, "sym_not": operator.not_, "sym_float": float, "sym_int": int}
+    "ceil": math.ceil, "floor": math.floor, "sym_max": max, "sym_min": min, "sym_not": operator.not_, "sym_float": float,
+    "sym_int": int, "trunc": math.trunc}
 _TEXTS = {"add": "({}) + ({})", "sub": "({}) - ({})", "mul": "({}) * ({})", "floordiv": "({}) // ({})", "mod": "({}) % ({})",
           "neg": "0 - ({})", "sym_max": "max({}, {})", "sym_min": "min({}, {})"}
 _OPEN = ("ge", "gt", "le", "lt", "eq", "ne", "sym_not", "and_", "or_")
 """What holds of symbols is not asked: it is there to be asserted."""
+_MOST_PARTS = 1 << 10
+"""A float is a number of parts of 1, at most so many: then quotients of sizes are rounded as those of whole numbers are."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A float that extents over symbols make, above / below; below is above 0 where it is a number."""
+
+    above: Extent
+    below: Extent = 1
+
+    def __str__(self) -> str:
+        return f"({self.above}) / ({self.below})"
 
 
 def extent(text: Extent) -> Extent:
     """An extent, in its one form."""
-    return tensor_type([text], "bool").shape[0]
+    return text if isinstance(text, int) else tensor_type([text], "bool").shape[0]
+
+
+def ratio_of(value: Any) -> Ratio:
+    """A number as a ratio. Raises Refused for floats that are no small fraction of a power of 2."""
+    if isinstance(value, Ratio):
+        return value
+    if isinstance(value, (int, str)):
+        return Ratio(value)
+    above, below = float(value).as_integer_ratio()
+    if below > _MOST_PARTS:
+        raise Refused(f"an extent over symbols meets {value}, which is no small fraction of a power of 2")
+    return Ratio(above, below)
+
+
+def whole(name: str, value: Ratio) -> Extent:
+    """A ratio as a whole number: floor, ceil, or trunc."""
+    above, below = value.above, value.below
+    if name == "ceil":
+        above = _made("sub", _made("add", above, below), 1)
+    elif name == "trunc" and isinstance(above, str):
+        return extent(f"truncdiv({above}, {below})")
+    return _made("floordiv", above, below)
+
+
+def combined(name: str, operands: Sequence[Any]) -> Ratio:
+    """What a function of numbers gives as a ratio. Raises Refused."""
+    if name in ("neg", "sym_float"):
+        one = ratio_of(operands[0])
+        return one if name == "sym_float" else Ratio(_made("sub", 0, one.above), one.below)
+    if name not in ("add", "sub", "mul", "truediv"):
+        raise Refused("it computes a number that has to be known")
+    a, b = map(ratio_of, operands)
+    if name == "truediv":
+        if b.above == 0:
+            raise Refused("it divides by 0")
+        if isinstance(b.above, int) and b.above < 0:
+            a, b = Ratio(_made("sub", 0, a.above), a.below), Ratio(-b.above, b.below)
+        b = Ratio(b.below, b.above)
+    if name in ("mul", "truediv"):
+        return Ratio(_made("mul", a.above, b.above), _made("mul", a.below, b.below))
+    parts = _made("mul", a.above, b.below), _made("mul", b.above, a.below)
+    return Ratio(_made(name, *parts), _made("mul", a.below, b.below))
+
+
+def _made(name: str, a: Extent, b: Extent) -> Extent:
+    """What a function of whole numbers gives."""
+    if isinstance(a, int) and isinstance(b, int):
+        return int(getattr(operator, name)(a, b))
+    return extent(_TEXTS[name].format(a, b))
 
 
 def number(target: str, operands: Sequence[Any]) -> Any:
-    """What a function on numbers gives: a number, an extent over symbols, or None for a truth that depends on symbols."""
+    """What a function on numbers gives: a number, an extent over symbols, a Ratio of them, or None for a truth that depends on
+    symbols. Raises Refused."""
     name = target.rpartition(".")[2] if not target.endswith(".default") else target.rsplit(".", 2)[1]
     if (name in _FOLDED or name in _SYMBOLIC) and all(isinstance(one, (int, float, bool)) for one in operands):
         return (_SYMBOLIC.get(name) or getattr(operator, name))(*operands)
@@ -34,4 +101,8 @@ def number(target: str, operands: Sequence[Any]) -> Any:
         return None
     if name in _TEXTS and all(isinstance(one, (int, str)) for one in operands):
         return extent(_TEXTS[name].format(*operands))
-    raise Refused("it computes a number that has to be known")
+    if name in ("ceil", "floor", "sym_int", "trunc"):
+        return whole("trunc" if name == "sym_int" else name, ratio_of(operands[0]))
+    if name == "floordiv":
+        return whole("floor", combined("truediv", operands))
+    return combined(name, operands)

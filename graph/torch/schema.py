@@ -3,15 +3,15 @@ values. What is not as it should be is a NotAModel."""
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ...errors import user_source
 from ..errors import NotAModel
 from ..types import Extent
+from .extents import read_extent
 
 __all__ = ["Exported", "Frame", "Node", "Odd", "Symbol", "TensorMeta", "TensorName", "Values", "exported", "tensor_meta"]
 
@@ -19,7 +19,6 @@ _DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float1
            13: "bfloat16", 28: "uint16", 34: "uint32", 35: "uint64"}
 _PARTS = {10: "float32", 11: "float64"}
 _FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
-_MOST_EXPRESSION = 2000
 
 T = TypeVar("T")
 
@@ -191,55 +190,7 @@ def _extent(size: Any) -> Extent:
     kind, said = _union(size)
     if kind == "as_int":
         return _number(said)
-    text = _text(_of(said, dict, "an extent").get("expr_str"))
-    if len(text) > _MOST_EXPRESSION:
-        raise _wrong("an extent is too long a text")
-    try:
-        return _expression(ast.parse(text, mode="eval").body, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
-        raise _wrong(f"the extent {text[:100]!r} cannot be read: {problem}") from None
-
-
-def _expression(node: ast.expr, depth: int) -> str:
-    """An extent as sympy writes it: Symbol('s0', ...), Integer(2), Add(...), Mul(...), and plain names and operators."""
-    if depth < 40:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return str(node.value)
-        if isinstance(node, ast.Name):
-            return node.id
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return f"(0 - {_expression(node.operand, depth + 1)})"
-        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            return f"({_expression(node.left, depth + 1)} {_BINARY[type(node.op)]} {_expression(node.right, depth + 1)})"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return _called(node.func.id, node.args, depth)
-    raise ValueError("it is no sum or product of symbols")
-
-
-_BINARY: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
-_FUNCTIONS = {"Add": "+", "Mul": "*", "FloorDiv": "//", "Mod": "%", "PythonMod": "%", "CleanDiv": "//"}
-
-
-def _called(name: str, given: Sequence[ast.expr], depth: int) -> str:
-    first = given[0] if given else None
-    if name == "Symbol" and isinstance(first, ast.Constant):
-        if not (isinstance(first.value, str) and first.value.isidentifier()):
-            raise ValueError("a symbol has no name")
-        return first.value
-    if name == "Integer" and first is not None:
-        return _expression(first, depth + 1)
-    if name in _FUNCTIONS and given:
-        return f"({f' {_FUNCTIONS[name]} '.join(_expression(one, depth + 1) for one in given)})"
-    if name in ("Max", "Min") and len(given) > 1:
-        whole, *rest = (_expression(one, depth + 1) for one in given)
-        for one in rest:
-            whole = f"{name.lower()}({whole}, {one})"
-        return whole
-    if name == "Pow" and len(given) == 2 and isinstance(given[1], ast.Call) and given[1].args:
-        power = given[1].args[0]
-        if isinstance(power, ast.Constant) and type(power.value) is int and 1 <= power.value <= 4:
-            return f"({' * '.join([_expression(given[0], depth + 1)] * power.value)})"
-    raise ValueError(f"it calls {name}")
+    return read_extent(_text(_of(said, dict, "an extent").get("expr_str")))
 
 
 def _hinted(size: Any) -> int:

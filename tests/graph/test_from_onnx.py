@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.cli.command import main
 
 pytest.importorskip("onnx.helper", reason="the package onnx, which reads the models, is not installed")
+import onnx
 import onnx.reference
 from onnx import TensorProto, helper, numpy_helper
 
@@ -164,6 +166,47 @@ def test_shapes_that_come_as_inputs_close_the_graph_when_it_is_called() -> None:
         m(x, np.asarray([5, 5]))
     with pytest.raises(tw.GraphError, match=r"TW0906: the model's input to is int64"):
         m(x, np.asarray([5.0, 5.0]))
+
+
+def test_values_of_inputs_that_are_given_make_a_graph_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    late = model([helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Mul", ["r", "by"], ["y"])],
+                 {"x": (("n", 6), "float32"), "to": ((2,), "int64"), "by": ((), "float32")}, ["y"])
+    x = np.random.default_rng(0).standard_normal((2, 6)).astype("float32")
+    g = tw.graph.from_onnx(late).with_values({"to": [3, -1], "by": 2})
+    assert isinstance(g, tw.graph.Graph) and list(g.inputs) == ["x"]
+    np.testing.assert_array_equal(g.run(x)[0], x.reshape(3, 4) * 2)
+    g = g.with_values({"x": x})
+    assert not g.inputs and not g.symbols
+    np.testing.assert_array_equal(tw.build(g)(), x.reshape(3, 4) * 2)
+    for wrong in ({"to": [3.5, 1]}, {"to": [1, 2, 3]}, {"of": 1}, {"by": [1.0]}, {"by": "two"}):
+        with pytest.raises(tw.GraphError, match=r"TW0906: the model('s input (to|by) is| has no input 'of')"):
+            tw.graph.from_onnx(late).with_values(wrong)
+
+    path, library = tmp_path / "late.onnx", tmp_path / "liblate.so"
+    onnx.save(late, path)
+    assert main(["compile", str(path), "-o", str(library)]) == 1
+    assert "--value to=...  (int64[2])" in capsys.readouterr().err
+    assert main(["compile", str(path), "-o", str(library), "--value", "to=3,-1", "--value", "by=2", "--shape", "x=2,6"]) == 0
+    out = np.empty((3, 4), "float32")
+    f = tw.load(str(library))
+    f(x, out, tw.empty((64,), "uint8"))
+    np.testing.assert_array_equal(out, x.reshape(3, 4) * 2)
+
+
+def test_extents_that_have_to_be_one_are_taken_for_one() -> None:
+    """As torch.onnx.export leaves them, where an example's batch was 1: 8 // n for 8."""
+    nodes = [helper.make_node("Shape", ["x"], ["shape"], end=1), helper.make_node("Div", ["eight", "shape"], ["part"]),
+             helper.make_node("Concat", ["shape", "minus", "part"], ["to"], axis=0),
+             helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["p"]),
+             helper.make_node("LayerNormalization", ["p", "scale"], ["y"])]
+    rng = np.random.default_rng(0)
+    w, scale = rng.standard_normal((8, 4)).astype("float32"), np.arange(4, dtype="float32")
+    known = {"w": w, "scale": scale, "eight": np.asarray([8]), "minus": np.asarray([-1])}
+    g = tw.graph.from_onnx(model(nodes, {"x": (("n", 6, 8), "float32")}, ["y", "p"], known))
+    x = rng.standard_normal((1, 6, 8)).astype("float32")
+    np.testing.assert_allclose(tw.build(g)(x)[1], x @ w, rtol=1e-4, atol=1e-5)
+    with pytest.raises(tw.GraphError, match=r"TW0906: .*no such sizes"):
+        g.run(np.zeros((2, 6, 8), "float32"))
 
 
 def test_a_branch_of_a_known_condition_stands_in_its_place() -> None:

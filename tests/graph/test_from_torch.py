@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 import zipfile
@@ -502,3 +503,19 @@ def test_a_training_changes_parameters_and_neither_buffers_nor_numbers_of_the_pr
 
     g = tw.graph.from_torch(Scaled().eval(), (torch.ones(5, 4),))
     assert list(g.training_step(next(iter(g.outputs)), optimizer="sgd").state) == ["layer.weight", "norm.weight", "norm.bias"]
+
+
+def test_quotients_of_sizes_are_floats_until_they_are_whole_again() -> None:
+    def steps(x: Any) -> Any:
+        n = x.shape[0]
+        back = torch.arange(n, -n, -1.0)
+        return back, torch.arange(0, n, 0.5), x[-100:] * (n / 2), x[:math.ceil(n * 0.75)], x.sum() / n
+
+    agrees(module(steps), torch.randn(6, 3), dynamic={"x": {0: torch.export.Dim.AUTO}}, others=[(torch.randn(9, 3),)], build=True)
+
+
+def test_channels_that_are_open_are_as_many_as_there_are_weights() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    g = agrees(net, torch.randn(2, 3, 9, 9), dynamic=(dict.fromkeys(range(4), torch.export.Dim.AUTO),))
+    raw = agrees(nn.BatchNorm2d(4), torch.randn(2, 4, 3, 3), dynamic=(dict.fromkeys(range(4), torch.export.Dim.AUTO),))
+    assert g.symbols and raw.symbols

@@ -170,3 +170,14 @@ def test_parts_of_a_split_are_symbols() -> None:
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(GraphError, match="do not make up s"):
         b.nodes("split", "x", sizes=(2, "s"), axis=0)
+
+
+@pytest.mark.parametrize(("said", "meant"), [
+    ("n * m * 8 // (n * 8)", "m"), ("(n + 3) // 4 * m * 6 // (m * 4)", "(n + 3) // 4 * 3 // 2"), ("n * m // (m * n)", 1),
+    ("8 // n", "8 // n"),
+])
+def test_quotients_of_extents_are_written_without_what_both_sides_are_multiplied_by(said: str, meant: int | str) -> None:
+    b = Builder()
+    x = b.input("x", ("n", "m"))
+    b.output("y", b.node("broadcast_to", b.node("sum", x, axes=(0, 1)), shape=(said,)))
+    assert b.graph().outputs["y"].shape == (meant,)

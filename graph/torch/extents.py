@@ -1,0 +1,122 @@
+"""Extents as an exported program writes them: texts of sympy's, of which sums, products and quotients of symbols are read."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, reduce
+from typing import Any
+
+from ...errors import GraphError
+from ..conversion import Refused
+from ..types import Extent
+from .numbers import Ratio, combined, whole
+
+__all__ = ["UNREAD", "read_extent"]
+
+UNREAD = "?"
+"""An extent that cannot be told: no shape that a value has."""
+_MOST_CHARACTERS = 2000
+_MOST_DEPTH = 40
+_POWERS = range(1, 5)
+
+
+@lru_cache(4096)
+def read_extent(text: str) -> Extent:
+    """The extent that a text describes; UNREAD where it is none that can be read."""
+    if len(text) > _MOST_CHARACTERS:
+        return UNREAD
+    try:
+        value = _value(ast.parse(text, mode="eval").body, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError, TypeError, GraphError, Refused):
+        return UNREAD
+    return UNREAD if isinstance(value, (float, Ratio)) else value
+
+
+def _value(node: ast.expr, depth: int) -> Any:
+    """What sympy writes: Symbol('s0', ...), Integer(2), Add(...), Mul(...), and plain names and operators. A whole number or a text
+    over symbols, or a float or a Ratio. Raises ValueError, Refused."""
+    if depth < _MOST_DEPTH:
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return node.value
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return _made("sub", [0, _value(node.operand, depth + 1)])
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return _made(_OPERATORS[type(node.op)], [_value(node.left, depth + 1), _value(node.right, depth + 1)])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return _called(node.func.id, node.args, depth + 1)
+    raise ValueError("it is no sum or product of symbols")
+
+
+_OPERATORS: Mapping[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Div: "truediv"}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
+_FUNCTIONS = {"Add": "add", "CleanDiv": "floordiv", "FloatTrueDiv": "truediv", "FloorDiv": "floordiv", "IntTrueDiv": "truediv",
+              "Mod": "mod", "Mul": "mul", "PythonMod": "mod"}
+_WHOLE = {"CeilToInt": "ceil", "FloorToInt": "floor", "TruncToInt": "trunc", "ceiling": "ceil", "floor": "floor"}
+
+
+def _made(name: str, values: Sequence[Any]) -> Any:
+    """What a function of two or more numbers gives, from the first on."""
+    if name in _SIGNS and all(isinstance(one, int) for one in values):
+        return reduce(getattr(operator, name), values)
+    if name in _SIGNS and all(isinstance(one, (int, str)) for one in values):
+        return f"({f' {_SIGNS[name]} '.join(map(str, values))})"
+    result, *rest = values
+    for one in rest:
+        result = combined(name, [result, one])
+    return result
+
+
+def _called(name: str, given: Sequence[ast.expr], depth: int) -> Any:
+    if name == "Symbol":
+        first = given[0] if given else None
+        if not (isinstance(first, ast.Constant) and isinstance(first.value, str) and first.value.isidentifier()):
+            raise ValueError("a symbol has no name")
+        return first.value
+    if name == "Float":
+        text = given[0] if given else None
+        return float(str(text.value)) if isinstance(text, ast.Constant) else _value(given[0], depth)
+    values = [_value(one, depth) for one in given]
+    if name in ("Integer", "Identity", "ToFloat") and len(values) == 1:
+        return combined("sym_float", values) if name == "ToFloat" else values[0]
+    if name in _FUNCTIONS and values:
+        return _made(_FUNCTIONS[name], values)
+    if name in _WHOLE and len(values) == 1:
+        return whole(_WHOLE[name], combined("sym_float", values))
+    if name in _OTHERS:
+        return _OTHERS[name](*values)
+    raise ValueError(f"it calls {name}")
+
+
+def _power(base: Any, power: Any) -> Any:
+    if power not in _POWERS:
+        raise ValueError(f"it is to the power {power}")
+    return _made("mul", [base] * power) if power > 1 else base
+
+
+def _extreme(name: str) -> Callable[..., str]:
+    def extreme(*values: Any) -> str:
+        result = str(values[0])
+        for one in values[1:]:
+            result = f"{name}({result}, {one})"
+        return result
+
+    return extreme
+
+
+def _ceiling(a: Any, b: Any) -> Extent:
+    return whole("ceil", combined("truediv", [a, b]))
+
+
+def _digit(a: Any, b: Any, c: Any) -> Any:
+    return _made("mod", [_made("floordiv", [a, b]), c])
+
+
+_OTHERS: Mapping[str, Callable[..., Any]] = {
+    "CeilDiv": _ceiling, "Max": _extreme("max"), "Min": _extreme("min"), "ModularIndexing": _digit, "Pow": _power,
+    "PowByNatural": _power,
+}
