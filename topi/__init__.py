@@ -30,6 +30,9 @@ _HOMES = {
     "cumsum": "cumulative",
     "det": "linear_algebra",
     "dft": "fourier",
+    "stft": "fourier",
+    "fixed_point_multiply": "fixed_point",
+    **dict.fromkeys("argwhere sparse_reshape sparse_to_dense".split(), "coordinates"),
     "searchsorted": "sets",
     "unique": "sets",
     **dict.fromkeys((
@@ -50,4 +53,4 @@ _HOMES = {
 }
 """Where each name lives: the module below this package, or beside it."""
 
-__getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image", "vision"))
+__getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image", "random", "vision"))

@@ -1,6 +1,6 @@
 """The operators of tilewright.topi; written by docs/make_faces.py."""
 
-from . import image as image, nn as nn, vision as vision
+from . import image as image, nn as nn, random as random, vision as vision
 from ..driver.schedule import schedule as schedule
 from .arrangement import (
     adv_index as adv_index,
@@ -18,6 +18,7 @@ from .arrangement import (
     unravel_index as unravel_index,
 )
 from .contraction import einsum as einsum, tensordot as tensordot
+from .coordinates import argwhere as argwhere, sparse_reshape as sparse_reshape, sparse_to_dense as sparse_to_dense
 from .cumulative import cumprod as cumprod, cumsum as cumsum
 from .elementwise import (
     abs as abs,
@@ -103,7 +104,8 @@ from .elementwise import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from .fourier import dft as dft
+from .fixed_point import fixed_point_multiply as fixed_point_multiply
+from .fourier import dft as dft, stft as stft
 from .linear_algebra import det as det
 from .matmul import batch_matmul as batch_matmul, matmul as matmul
 from .order import (

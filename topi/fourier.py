@@ -19,7 +19,7 @@ from .checks import axis_of, integers, tensor
 from .errors import BadOperand
 from .transform import injective, reshape, transpose
 
-__all__ = ["dft", "fourier"]
+__all__ = ["dft", "fourier", "stft"]
 
 _DIRECT = 64
 """Up to so many points a transform is one product."""
@@ -161,3 +161,30 @@ def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
     """The powers of the root of unity, (n, 2)."""
     angles = (2 if inverse else -2) * np.pi * np.arange(n) / n
     return np.stack([np.cos(angles), np.sin(angles)], -1)
+
+
+def stft(
+    data: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor, normalized: bool = False, onesided: bool = True,
+    output_shape: Any = None,
+) -> Tensor:
+    """The transforms of windows of win_length elements, hop_length apart, of data (batch, n): (batch, frequencies, windows, 2),
+    each weighed by window (win_length,). onesided: of the n_fft // 2 + 1 first frequencies alone. normalized: divided by
+    sqrt(n_fft). output_shape: what it comes to, if it is given. Raises BadOperand (TW0181)."""
+    source, weights = tensor(data, "stft", 2), tensor(window, "the window of stft", 1)
+    frequencies = n_fft // 2 + 1 if onesided else n_fft
+    shape = output_shape or (source.shape[0], frequencies, te.indexdiv(source.shape[1] - win_length, hop_length) + 1, 2)
+    k = te.reduce_axis((0, win_length), "k")
+    by = te.const(1 / math.sqrt(n_fft) if normalized else 1.0, source.dtype)
+    turns = te.compute((shape[1], win_length, 2), lambda f, t, part: _turn(f, t, part, win_length, str(source.dtype)), name="turns")
+
+    def element(batch: Any, f: Any, at: Any, part: Any) -> Any:
+        return te.sum(weights[k] * source[batch, at * hop_length + k] * turns[f, k, part], axis=k)
+
+    sums = te.compute(tuple(shape), element, name="stft_sum")
+    return te.compute(sums.shape, lambda *i: sums[i] * by, name="stft", tag="elemwise") if normalized else sums
+
+
+def _turn(frequency: Any, time: Any, part: Any, length: int, dtype: str) -> Any:
+    """The real or the imaginary part of exp(-2 pi i frequency time / length)."""
+    angle = te.indexmod(frequency * time, length).astype(dtype) * te.const(2 * math.pi / length, dtype)
+    return te.select(part.equal(0), te.cos(angle), -te.sin(angle))

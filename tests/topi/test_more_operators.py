@@ -273,3 +273,45 @@ def test_negative_log_likelihood(how) -> None:
     each = -x[range(4), target.clip(0)] * picked
     want = each if how == "none" else each.sum() / (picked.sum() if how == "mean" else 1)
     close(run(lambda p, t, v: topi.nn.nll_loss(p, t, v, how), x, target, w), want)
+
+
+@pytest.mark.parametrize(("stride", "padding", "far"), [(1, 0, 1), ((2, 1), (1, 2), (1, 2))])
+def test_dilation_by_a_structuring_function(stride, padding, far) -> None:
+    x, w = floats((2, 3, 9, 8)), floats((3, 3, 2), seed=1)
+    steps, pads, apart = ([value] * 2 if isinstance(value, int) else value for value in (stride, padding, far))
+    wide = np.pad(x, ((0, 0), (0, 0), (pads[0],) * 2, (pads[1],) * 2))
+    reach = [(extent - 1) * by + 1 for extent, by in zip(w.shape[1:], apart, strict=True)]
+    windows = sliding_window_view(wide, reach, (2, 3))[:, :, ::steps[0], ::steps[1], ::apart[0], ::apart[1]]
+    want = (windows + w[:, None, None]).max((4, 5))
+    close(run(lambda a, b: topi.image.dilation2d_nchw(a, b, stride, padding, far), x, w), want)
+    last = run(lambda a, b: topi.image.dilation2d_nhwc(a, b, stride, padding, far), x.transpose(0, 2, 3, 1).copy(),
+               w.transpose(1, 2, 0).copy())
+    close(last, want.transpose(0, 2, 3, 1))
+    with pytest.raises(tw.TilewrightError, match="no window for the channels"):
+        topi.image.dilation2d_nchw(te.placeholder((1, 2, 3, 3)), te.placeholder((3, 2, 2)), 1, 0)
+
+
+@pytest.mark.parametrize(("stride", "size"), [(1, 7), (2, 8)])
+def test_gradients_of_depthwise_convolutions(stride, size) -> None:
+    x, w = floats((2, size, 6, 3)), floats((3, 2, 3, 2), seed=1)
+    windows = sliding_window_view(np.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0))), (3, 2), (1, 2))[:, ::stride, ::stride]
+    grads = floats((2, *windows.shape[1:3], 6), seed=2)
+    heads = grads.reshape(*grads.shape[:3], 3, 2)
+    by_weight = run(lambda a, g: topi.nn.depthwise_conv2d_backward_weight_nhwc(a, g, grads.shape, w.shape, stride, (1, 0)),
+                    x, grads)
+    close(by_weight, np.einsum("nyxcpq,nyxcm->pqcm", windows, heads), 1e-5)
+    want = np.zeros((2, size + 2, 6, 3))
+    for y, p in np.ndindex(heads.shape[1], 3):
+        for at, q in np.ndindex(heads.shape[2], 2):
+            want[:, y * stride + p, at * stride + q] += np.einsum("ncm,cm->nc", heads[:, y, at], w[p, q])
+    by_data = run(lambda a, g: topi.nn.depthwise_conv2d_backward_input_nhwc(a, g, grads.shape, x.shape, stride, (1, 0)), w, grads)
+    close(by_data, want[:, 1:-1], 1e-5)
+
+
+def test_transposed_convolution_in_groups() -> None:
+    x, w = floats((1, 4, 5, 6)), floats((4, 3, 3, 2), seed=1)
+    parts = [run(lambda a, b: topi.nn.conv2d_transpose(a, b, 2, 1, (1, 0)), x[:, part].copy(), w[part].copy())
+             for part in (slice(0, 2), slice(2, 4))]
+    close(run(lambda a, b: topi.nn.conv2d_transpose(a, b, 2, 1, (1, 0), None, 2), x, w), np.concatenate(parts, 1))
+    with pytest.raises(tw.TilewrightError):
+        topi.nn.conv2d_transpose(te.placeholder((1, 4, 5, 6)), te.placeholder((4, 3, 3, 2)), groups=3)

@@ -85,3 +85,17 @@ def test_what_cannot_be_is_refused() -> None:
         topi.dft(te.placeholder((3,), "int32"), te.placeholder((3,), "int32"))
     with pytest.raises(tw.TilewrightError, match=r"TW0181: unique of .* no elements"):
         topi.unique(te.placeholder((0,)))
+
+
+def test_deformed_taps_with_the_channels_last_and_before_the_image() -> None:
+    rng = np.random.default_rng(7)
+    x, w, offset = (rng.uniform(-1, 1, shape).astype("float32") for shape in ((1, 5, 4, 3), (1, 1, 3, 2), (1, 5, 4, 2)))
+    turned = [x.transpose(0, 3, 1, 2).copy(), (offset * 2).transpose(0, 3, 1, 2).copy(), w.transpose(3, 2, 0, 1).copy()]
+    for partial in (True, False):
+        first = run(lambda a, o, k, partial=partial: topi.nn.deformable_conv2d_nchw(a, o, k, partial=partial), *turned)
+        last = run(lambda a, o, k, partial=partial: topi.nn.deformable_conv2d_nhwc(a, o, k, partial=partial), x, offset * 2, w)
+        np.testing.assert_allclose(last, first.transpose(0, 2, 3, 1), rtol=1e-6, atol=1e-6)
+    places = [np.arange(5).reshape(-1, 1) + turned[1][:, 0], np.arange(4) + turned[1][:, 1]]
+    outside = (places[0] < 0) | (places[1] < 0)
+    assert outside.any()
+    assert not first[:, 0][outside].any()

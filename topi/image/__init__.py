@@ -9,6 +9,8 @@ _HOMES: dict[str, str] = {
     "bilateral_slice": "bilateral",
     "box_blur": "blur",
     "crop_and_resize": "volumes",
+    "dilation2d_nchw": "morphology",
+    "dilation2d_nhwc": "morphology",
     "gaussian_blur": "blur",
     "grid_sample": "sampling",
     "resize": "resize",

@@ -9,6 +9,9 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("integer_conv", "integer_matmul"), "integer_products"),
     "col2im": "columns",
     "deformable_conv2d_nchw": "deformable",
+    "deformable_conv2d_nhwc": "deformable",
+    "depthwise_conv2d_backward_input_nhwc": "depthwise_grad",
+    "depthwise_conv2d_backward_weight_nhwc": "depthwise_grad",
     "correlation_nchw": "correlation",
     "global_pool_grad": "pool_grad",
     "im2col": "columns",
@@ -29,7 +32,7 @@ _HOMES: dict[str, str] = {
     ).split(), "any_conv"),
     **dict.fromkeys("adaptive_pool1d adaptive_pool3d pool1d pool3d".split(), "any_pool"),
     **dict.fromkeys((
-        "batch_to_space_nd depth_to_space dilate mirror_pad space_to_batch_nd space_to_depth upsampling"
+        "batch_to_space_nd depth_to_space dilate fifo_buffer mirror_pad space_to_batch_nd space_to_depth upsampling"
     ).split(), "dilation"),
     "adaptive_pool": "pool",
     "avg_pool2d": "pool",
@@ -66,6 +69,15 @@ _HOMES: dict[str, str] = {
     "batch_norm": "norm_groups",
     "group_norm": "norm_groups",
     "nll_loss": "loss",
+    "lstm": "lstm",
+    "simulated_dequantize": "simulated",
+    "simulated_quantize": "simulated",
+    **dict.fromkeys((
+        "sparse_add sparse_conv2d sparse_dense sparse_dense_sp_lhs sparse_dense_sp_rhs sparse_transpose"
+    ).split(), "sparse"),
+    **dict.fromkeys((
+        "binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense"
+    ).split(), "bits"),
 }
 """Where each name lives: the module below this package."""
 

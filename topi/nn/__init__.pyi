@@ -34,6 +34,14 @@ from .any_conv import (
 )
 from .any_pool import adaptive_pool1d as adaptive_pool1d, adaptive_pool3d as adaptive_pool3d, pool1d as pool1d, pool3d as pool3d
 from .attention import attention as attention
+from .bits import (
+    binarize_pack as binarize_pack,
+    binary_dense as binary_dense,
+    bitpack as bitpack,
+    bitserial_conv2d_nchw as bitserial_conv2d_nchw,
+    bitserial_conv2d_nhwc as bitserial_conv2d_nhwc,
+    bitserial_dense as bitserial_dense,
+)
 from .columns import col2im as col2im, im2col as im2col
 from .conv2d import (
     conv2d as conv2d,
@@ -47,17 +55,22 @@ from .conv2d import (
     group_conv2d_nhwc as group_conv2d_nhwc,
 )
 from .correlation import correlation_nchw as correlation_nchw
-from .deformable import deformable_conv2d_nchw as deformable_conv2d_nchw
+from .deformable import deformable_conv2d_nchw as deformable_conv2d_nchw, deformable_conv2d_nhwc as deformable_conv2d_nhwc
 from .dense import dense as dense, packed_dense as packed_dense, prepack_dense as prepack_dense
 from .depthwise import (
     depthwise_conv2d as depthwise_conv2d,
     depthwise_conv2d_nchw as depthwise_conv2d_nchw,
     depthwise_conv2d_nhwc as depthwise_conv2d_nhwc,
 )
+from .depthwise_grad import (
+    depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc,
+    depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc,
+)
 from .dilation import (
     batch_to_space_nd as batch_to_space_nd,
     depth_to_space as depth_to_space,
     dilate as dilate,
+    fifo_buffer as fifo_buffer,
     mirror_pad as mirror_pad,
     space_to_batch_nd as space_to_batch_nd,
     space_to_depth as space_to_depth,
@@ -65,6 +78,7 @@ from .dilation import (
 )
 from .integer_products import integer_conv as integer_conv, integer_matmul as integer_matmul
 from .loss import nll_loss as nll_loss
+from .lstm import lstm as lstm
 from .norm import (
     instance_norm as instance_norm,
     l2_normalize as l2_normalize,
@@ -97,7 +111,16 @@ from .quantized import (
     quantized_dense as quantized_dense,
     requantize as requantize,
 )
+from .simulated import simulated_dequantize as simulated_dequantize, simulated_quantize as simulated_quantize
 from .softmax import log_softmax as log_softmax, softmax as softmax
+from .sparse import (
+    sparse_add as sparse_add,
+    sparse_conv2d as sparse_conv2d,
+    sparse_dense as sparse_dense,
+    sparse_dense_sp_lhs as sparse_dense_sp_lhs,
+    sparse_dense_sp_rhs as sparse_dense_sp_rhs,
+    sparse_transpose as sparse_transpose,
+)
 from .weight_only import (
     dequantize_groups as dequantize_groups,
     quantize_groups as quantize_groups,

@@ -122,15 +122,15 @@ def conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilatio
 
 
 def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-                     out_dtype: Any = None) -> Tensor:
+                     out_dtype: Any = None, groups: int = 1) -> Tensor:
     """The transposed convolution (the gradient of a convolution towards its data) of data (N, C, H, W) with kernel
-    (C, O, KH, KW): (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...), as a convolution of stride 1 over data
-    with zeros between its elements. Raises BadConvolution (TW0191) and BadWindow (TW0190)."""
+    (C, O / groups, KH, KW): (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...), as a convolution of stride 1 over
+    data with zeros between its elements. Raises BadConvolution (TW0191) and BadWindow (TW0190)."""
     check_rank(data, 4, "(N, C, H, W)")
     check_rank(kernel, 4, "(C, O, KH, KW)")
     batch, channels, *size = data.shape
     inputs, outputs, *extents = kernel.shape
-    check_channels(data, channels, kernel, inputs, outputs, 1)
+    check_channels(data, channels, kernel, te.indexdiv(inputs, groups), outputs * groups, groups)
     reach = (tap_count(extents[0]), tap_count(extents[1]))
     steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
     before = [reach[dim] - 1 - pads[dim] for dim in (0, 1)]
@@ -144,9 +144,14 @@ def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any
         return te.if_then_else(te.all(*inside), data[n, c, source[0], source[1]], te.const(0, data.dtype))
 
     image = te.compute((batch, channels, *wide), spread, name="spread", tag="injective,pad")
-    turned = te.compute((outputs, inputs, *reach), lambda o, c, p, q: kernel[c, o, reach[0] - 1 - p, reach[1] - 1 - q],
-                        name=f"{kernel.name}_turned", tag="injective")
-    return _nchw(image, turned, 1, 0, 1, 1, out_dtype)
+    own = te.indexdiv(inputs, groups)
+
+    def turn(o: Any, c: Any, p: Any, q: Any) -> Expr:
+        place = (te.indexdiv(o, outputs) * own + c, te.indexmod(o, outputs)) if groups > 1 else (c, o)
+        return kernel[(*place, reach[0] - 1 - p, reach[1] - 1 - q)]
+
+    turned = te.compute((outputs * groups, own, *reach), turn, name=f"{kernel.name}_turned", tag="injective")
+    return _nchw(image, turned, 1, 0, 1, groups, out_dtype)
 
 
 @dataclass(frozen=True)

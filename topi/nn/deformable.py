@@ -8,21 +8,22 @@ from ... import te
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..image.sampling import weighed
-from ..transform import reshape
+from ..transform import reshape, transpose
 from .conv2d import conv2d
 from .convolutions import check_channels, check_rank, misfit, tap_count
 from .window import each_side, numbers_for, out_extent
 
-__all__ = ["deformable_conv2d_nchw"]
+__all__ = ["deformable_conv2d_nchw", "deformable_conv2d_nhwc"]
 
 
 def deformable_conv2d_nchw(
     data: Tensor, offset: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, deformable_groups: int = 1,
-    groups: int = 1, out_dtype: Any = None, mask: Tensor | None = None,
+    groups: int = 1, out_dtype: Any = None, mask: Tensor | None = None, partial: bool = True,
 ) -> Tensor:
     """The convolution of data (N, C, H, W) with kernel (O, C / groups, KH, KW), whose taps are moved by offset (N,
     deformable_groups * KH * KW * 2, height, width), rows before columns, and weighed by mask (N, deformable_groups * KH * KW,
     height, width): (N, O, height, width). Between elements they are weighed bilinearly, and zeros outside (J. Dai et al., 2017).
+    partial: a tap less than one element before the first is weighed from it and zeros; without it, as in TVM, it counts nothing.
 
     padding: a number, a pair, or those before and those after. Raises BadConvolution (TW0191), BadOperand (TW0181), BadWindow
     (TW0190).
@@ -54,8 +55,24 @@ def deformable_conv2d_nchw(
             place = own + moved[n, 2 * which + dim, y, x].astype(kind)
             places.append(te.max(te.min(place, (data.shape[2 + dim] + 1).astype(kind)), -2))
         value = weighed(data, (n, channel), places, 2, "zeros")
+        if not partial:
+            value = te.select(te.all(*(place >= 0 for place in places)), value, te.const(0, value.dtype))
         return (value if mask is None else value * mask[n, which, y, x].astype(kind)).astype(data.dtype)
 
     columns = te.compute((data.shape[0], channels * count, *out), column, name="deformed")
     weights = reshape(kernel, (outputs, channels // groups * count, 1, 1))
     return conv2d(columns, weights, 1, 0, 1, groups, "NCHW", out_dtype)
+
+
+def deformable_conv2d_nhwc(
+    data: Tensor, offset: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, deformable_groups: int = 1,
+    groups: int = 1, out_dtype: Any = None, mask: Tensor | None = None, partial: bool = True,
+) -> Tensor:
+    """deformable_conv2d_nchw of data (N, H, W, C), offset (N, height, width, deformable_groups * KH * KW * 2) and kernel (KH, KW,
+    C / groups, O), mask as there: (N, height, width, O). Raises BadConvolution (TW0191), BadOperand (TW0181), BadWindow
+    (TW0190)."""
+    first = [transpose(tensor(each, "deformable_conv2d", 4), (0, 3, 1, 2)) for each in (data, offset)]
+    weights = transpose(tensor(kernel, "the kernel of deformable_conv2d", 4), (3, 2, 0, 1))
+    result = deformable_conv2d_nchw(first[0], first[1], weights, strides, padding, dilation, deformable_groups, groups, out_dtype,
+                                    mask, partial)
+    return transpose(result, (0, 2, 3, 1))

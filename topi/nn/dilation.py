@@ -15,10 +15,13 @@ from ...ir import ops
 from ...ir.expr import IntImm
 from ...te.tensor import Tensor, tensor_text
 from .. import transform
-from ..checks import integers, tensor
+from ..checks import axis_of, integers, tensor
 from ..errors import BadOperand, BadParameter
 
-__all__ = ["batch_to_space_nd", "depth_to_space", "dilate", "mirror_pad", "space_to_batch_nd", "space_to_depth", "upsampling"]
+__all__ = [
+    "batch_to_space_nd", "depth_to_space", "dilate", "fifo_buffer", "mirror_pad", "space_to_batch_nd", "space_to_depth",
+    "upsampling",
+]
 
 
 def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "DilatedInput") -> Tensor:
@@ -207,3 +210,12 @@ def _image(data: Tensor, block_size: Any, layout: str, subject: str) -> tuple[Te
 def _not_blocks(source: Tensor, extent: Any, block: int) -> BadOperand:
     return BadOperand(f"{tensor_text(source)} cannot be cut into blocks", reason=f"{extent} is no multiple of {block}",
                       declared=source.source, called=user_source(), fix="topi.pad fills it up")
+
+
+def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
+    """`buffer` moved on along an axis: its first elements go, and those of data come last, in the shape of buffer. Raises
+    BadOperand (TW0181), BadAxis (TW0180)."""
+    new, held = tensor(data, "fifo_buffer"), tensor(buffer, "fifo_buffer")
+    at = axis_of(held, axis, "fifo_buffer")
+    both = transform.concatenate([held, new], at)
+    return transform.injective(held.shape, lambda *i: both[(*i[:at], i[at] + new.shape[at], *i[at + 1:])], "fifo_buffer")

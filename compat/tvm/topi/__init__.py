@@ -14,7 +14,7 @@ from .... import topi as _ours
 from ....ir import ops
 from ....te import Tensor
 
-_SUBMODULES = ("arm_cpu", "cuda", "generic", "image", "nn", "tag", "testing", "utils", "vision", "x86")
+_SUBMODULES = ("arm_cpu", "cuda", "generic", "image", "nn", "random", "sparse", "tag", "testing", "utils", "vision", "x86")
 _RENAMED = {"floordiv": "floor_divide", "floormod": "floor_mod", "broadcast_add": "add", "broadcast_sub": "subtract",
             "broadcast_mul": "multiply", "broadcast_div": "divide", "fast_exp": "exp", "fast_tanh": "tanh", "fast_erf": "erf"}
 """Names of older releases, and of approximations: ours are within 2 units in the last place."""

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from .....autoschedule.operations import fixed_extent
-from .....ir.expr import Add, Call, Div, Expr, IfThenElse, IntImm, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
+from .....ir.expr import (
+    Add,
+    BinaryOp,
+    Call,
+    Div,
+    Expr,
+    IfThenElse,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Not,
+    ProducerLoad,
+    Reduce,
+    Select,
+    Sub,
+)
 from .....ir.visit import children, post_order
 from .....schedule import Schedule
 from .....te.operation import producers_first
@@ -14,8 +32,10 @@ __all__ = ["compute_flop", "counted_flop"]
 
 
 def compute_flop(sch: Schedule) -> float:
-    """As counted_flop. Raises RuntimeError where nothing is counted: what only moves elements has no speed of arithmetic."""
-    counted = counted_flop(sch)
+    """As TVM's tuner counts: operators, comparisons and what joins conditions in each element, those of padding among them, and
+    no calls, unless there is nothing else. Raises RuntimeError where nothing is counted: what only moves elements has no speed of
+    arithmetic."""
+    counted = _total(sch, _with_conditions) or counted_flop(sch)
     if not counted:
         raise RuntimeError("cannot find an operation on values in this schedule; cfg.add_flop(...) says how many there are")
     return counted
@@ -24,11 +44,15 @@ def compute_flop(sch: Schedule) -> float:
 def counted_flop(sch: Schedule) -> float:
     """Additions, products, quotients, comparisons of values and calls of all operations as declared; what is computed for
     indices, and a condition that reads no value, does not count. An operation's attribute "FLOP" says its own."""
+    return _total(sch, _count)
+
+
+def _total(sch: Schedule, count: Callable[[Expr], int]) -> float:
     total = 0
     for op in producers_first(sch.outputs):
         said = op.attrs.get("FLOP")
         if said is None:
-            total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.values[:1]))
+            total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(count, op.values[:1]))
         else:
             total += int(said.value if isinstance(said, IntImm) else said)
     return float(total)
@@ -54,3 +78,15 @@ def _count(value: Node) -> int:
         else:
             stack += [child for child in children(node) if isinstance(child, Expr)]
     return count
+
+
+def _with_conditions(value: Expr) -> int:
+    """Operators of a value, with its conditions; of two branches of a selection the one with more. None in indices."""
+    if isinstance(value, ProducerLoad):
+        return 0
+    if isinstance(value, Select):
+        return _with_conditions(value.condition) + max(map(_with_conditions, (value.true_value, value.false_value)))
+    if isinstance(value, Reduce):
+        return 1 + _with_conditions(value.sources[0])
+    parts = sum(map(_with_conditions, children(value)))
+    return parts + isinstance(value, (BinaryOp, Not))

@@ -12,19 +12,35 @@ from .....topi.matmul import batch_matmul as _batch_matmul
 from .....topi.matmul import matmul as _matmul
 from ..image import resize2d, resize3d
 from ..utils import get_const_float
+from .packed import (
+    conv2d_gemm_weight_transform,
+    conv2d_NCHWc_int8,
+    conv2d_winograd_nhwc,
+    conv2d_winograd_weight_transform,
+    conv3d_winograd_weight_transform,
+    deformable_conv2d_nchw,
+    deformable_conv2d_nhwc,
+    group_conv2d_transpose_nchw,
+    scale_shift_nchwc,
+    softmax_common,
+    unpack_NCHWc_to_nchw,
+)
 from .utils import get_pad_tuple
 from .winograd_util import winograd_transform_matrices
 
 __all__ = [
-    "adaptive_pool", "batch_matmul", "conv", "conv2d", "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc",
-    "conv2d_transpose_nchw", "conv3d_ncdhw", "conv3d_ndhwc", "dense", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
-    "depthwise_conv2d_nhwc", "fast_softmax", "get_pad_tuple", "group_conv2d_nchw", "group_conv2d_nhwc", "instance_norm",
-    "layer_norm", "matmul", "pad", "pool", "rms_norm", "upsampling", "upsampling3d", "winograd_transform_matrices",
+    "adaptive_pool", "batch_matmul", "conv", "conv2d", "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv2d_gemm_weight_transform",
+    "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv2d_winograd_nhwc",
+    "conv2d_winograd_weight_transform", "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_winograd_weight_transform",
+    "deformable_conv2d_nchw", "deformable_conv2d_nhwc", "dense", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
+    "depthwise_conv2d_nhwc", "fast_softmax", "get_pad_tuple", "group_conv2d_nchw", "group_conv2d_nhwc",
+    "group_conv2d_transpose_nchw", "instance_norm", "layer_norm", "matmul", "pad", "pool", "rms_norm", "scale_shift_nchwc",
+    "softmax_common", "unpack_NCHWc_to_nchw", "upsampling", "upsampling3d", "winograd_transform_matrices",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("pooling", "utils", "winograd_util"):
+    if name in ("packed", "pooling", "utils", "winograd_util"):
         return import_module(f".{name}", __name__)
     return getattr(_ours, name)
 

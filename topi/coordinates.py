@@ -1,0 +1,113 @@
+"""Tensors as lists of what is not zero: places (n, rank), and values (n,)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir.expr import IntImm
+from ..te.hybrid.runtime import output_tensor
+from ..te.tensor import Tensor, tensor_text
+from .checks import shape_of, tensor
+from .elementwise import full
+from .errors import BadOperand
+from .order import scatter_nd
+from .transform import injective, reshape, transpose
+
+__all__ = ["argwhere", "sparse_reshape", "sparse_to_dense"]
+
+
+def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
+    """The places of what is not zero, in order, int32 (n, rank): so many as output_shape says, a shape or a tensor that has it.
+    Rows that nothing is left for are zeros, and what does not fit is not told. Raises BadOperand (TW0181)."""
+    source = tensor(condition, "argwhere")
+    if not source.ndim:
+        raise BadOperand(f"argwhere of {tensor_text(source)}", reason="it has no dimensions", declared=source.source,
+                         called=user_source(), fix="topi.expand_dims(x, 0)")
+    count = output_shape.shape[0] if isinstance(output_shape, Tensor) else shape_of(output_shape, "argwhere")[0]
+    flat = reshape(source, (math.prod(source.shape),))
+    found: Any = _places(injective(flat.shape, lambda *i: ~flat[i].equal(te.const(0, flat.dtype)), "met"), count)
+    strides = [math.prod(source.shape[dim + 1:]) for dim in range(source.ndim)]
+
+    def coordinate(row: Any, dim: Any) -> Any:
+        value: Any = te.const(0, "int32")
+        for at in reversed(range(source.ndim)):
+            own = te.indexmod(te.indexdiv(found[row], strides[at]), source.shape[at]).astype("int32")
+            value = te.select(dim.equal(at), own, value)
+        return value
+
+    return injective((count, source.ndim), coordinate, "argwhere")
+
+
+@te.hybrid.script
+def _places(met: Any, count: Any) -> Any:
+    places = output_tensor((count,), "int32")
+    for i in range(count):
+        places[i] = 0
+    number = 0
+    for i in range(met.shape[0]):
+        if met[i] and number < count:
+            places[number] = i
+            number = number + 1
+    return places
+
+
+def sparse_to_dense(sparse_indices: Tensor, output_shape: Any, sparse_values: Tensor, default_value: Any = 0) -> Tensor:
+    """The tensor of output_shape with sparse_values (n,), or () for all, at sparse_indices and default_value, a number or a tensor
+    of rank 0, elsewhere. sparse_indices: (n, rank), (n,) where the rank is 1, or () for one. Raises BadOperand (TW0181)."""
+    index, values = tensor(sparse_indices, "sparse_to_dense"), tensor(sparse_values, "sparse_to_dense")
+    shape = shape_of(output_shape, "sparse_to_dense")
+    if index.ndim > 2 or (index.ndim < 2 and len(shape) != 1):
+        raise BadOperand(f"sparse_to_dense: {tensor_text(index)} are no places", declared=index.source, called=user_source(),
+                         reason=f"the result has {len(shape)} dimensions", fix="indices (n, rank)")
+    places = transpose(index) if index.ndim == 2 else reshape(index, (1, index.shape[0] if index.ndim else 1))
+    many = values if values.ndim else injective((places.shape[1],), lambda *_: values(), "values")
+    if isinstance(default_value, Tensor):
+        ground = injective(shape, lambda *_: default_value(), "default_value")
+    else:
+        ground = full(shape, values.dtype, default_value)
+    return scatter_nd(ground, places, many)
+
+
+def sparse_reshape(
+    sparse_indices: Tensor, prev_shape: Tensor, new_shape: Tensor, new_sparse_indices_shape: Any = None,
+    new_shape_shape: Any = None,
+) -> list[Tensor]:
+    """The places (n, rank) of a tensor of shape prev_shape as those in new_shape, of which one extent may be -1: [places, shape].
+    Raises BadOperand (TW0181)."""
+    del new_sparse_indices_shape, new_shape_shape
+    index, before, after = tensor(sparse_indices, "sparse_reshape", 2), tensor(prev_shape, "sparse_reshape", 1), tensor(
+        new_shape, "sparse_reshape", 1)
+    ranks = [each.shape[0].value for each in (before, after) if isinstance(each.shape[0], IntImm)]
+    if len(ranks) != 2:
+        raise BadOperand(f"sparse_reshape from {tensor_text(before)} to {tensor_text(after)}", declared=after.source,
+                         called=user_source(), reason="how many dimensions there are is part of the program",
+                         fix="shapes of so many elements")
+    old, new = ranks
+    dtype = after.dtype
+
+    def known(j: Any) -> Any:
+        rest: Any = te.const(1, dtype)
+        for dim in range(new):
+            rest = rest * te.select(after[dim].equal(-1), te.const(1, dtype), after[dim])
+        every: Any = te.const(1, dtype)
+        for dim in range(old):
+            every = every * before[dim].astype(dtype)
+        return te.select(after[j].equal(-1), te.truncdiv(every, rest), after[j])
+
+    shape = te.compute((new,), known, name="new_shape")
+
+    def place(row: Any, dim: Any) -> Any:
+        flat: Any = te.const(0, dtype)
+        for at in range(old):
+            flat = flat * before[at].astype(dtype) + index[row, at].astype(dtype)
+        value: Any = te.const(0, dtype)
+        for at in reversed(range(new)):
+            own = te.truncmod(flat, shape[at]) if at else flat
+            flat = te.truncdiv(flat, shape[at])
+            value = te.select(dim.equal(at), own, value)
+        return value.astype(index.dtype)
+
+    return [te.compute((index.shape[0], new), place, name="new_places"), shape]

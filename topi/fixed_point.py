@@ -1,0 +1,31 @@
+"""Products of integers with fractions that are integers too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..te.tensor import Tensor, tensor_text
+from .checks import tensor
+from .errors import BadOperand
+from .transform import injective
+
+__all__ = ["fixed_point_multiply"]
+
+
+def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
+    """x * multiplier * 2 ** (shift - 31), rounded to the next integer, halves upwards: int32 in the shape of x, which is int32. The
+    product is of 64 bits. Raises BadOperand (TW0181)."""
+    source = tensor(x, "fixed_point_multiply")
+    if str(source.dtype) != "int32":
+        raise BadOperand(f"fixed_point_multiply of {tensor_text(source)}", reason="it multiplies int32", declared=source.source,
+                         called=user_source(), fix='topi.cast(x, "int32")')
+    up, down = max(shift, 0), 31 + max(-shift, 0)
+    half, by = te.const(1 << (down - 1), "int64"), te.const(multiplier, "int64")
+
+    def element(*i: Any) -> Any:
+        wide = source[i].astype("int64") << te.const(up, "int64")
+        return ((wide * by + half) >> te.const(down, "int64")).astype("int32")
+
+    return injective(source.shape, element, "fixed_point_multiply")

@@ -1,0 +1,160 @@
+"""Products of integers of few bits, bit by bit: words of bits are met by `and` or `xor`, and what remains is counted.
+
+A bit plane of data holds one bit of many neighbours, the first of them highest in its word. The product of planes a and b weighs
+2 ** (a + b) (Y. Umuroglu and M. Jahre, 2017). Weights are unsigned, or unipolar, a bit of 0 standing for -1 (M. Courbariaux et al.,
+2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import IntImm
+from ...te.tensor import Tensor, tensor_text
+from ..checks import axis_of, tensor
+from ..errors import BadOperand
+from ..transform import pad
+from .window import out_extent, pad_amounts, pair
+
+__all__ = ["binarize_pack", "binary_dense", "bitpack", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc", "bitserial_dense"]
+
+
+def bitpack(data: Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str = "uint32",
+            name: str = "QuantizeInput") -> Tensor:
+    """The `bits` lowest bits of integers, in planes: axis pack_axis is in words of pack_type, and bit_axis, which is new, counts
+    the planes. Raises BadOperand (TW0181)."""
+    source = tensor(data, "bitpack")
+    width = _width(source, pack_axis, int(pack_type[4:]))
+    shape: list[Any] = [extent // width if dim == pack_axis else extent for dim, extent in enumerate(source.shape)]
+    shape.insert(bit_axis, bits)
+    place = te.reduce_axis((0, width), "place")
+
+    def word(*index: Any) -> Any:
+        at = [*index]
+        plane = at.pop(bit_axis)
+        at[pack_axis] = at[pack_axis] * width + place
+        bit = (source[tuple(at)] >> plane.astype(source.dtype)) & te.const(1, source.dtype)
+        return te.sum(bit.astype(pack_type) << (width - 1 - place).astype(pack_type), axis=place)
+
+    return te.compute(tuple(shape), word, name=name)
+
+
+def bitserial_dense(
+    data: Tensor, weight: Tensor, data_bits: int, weight_bits: int, pack_dtype: str = "uint32", out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> Tensor:
+    """data (M, K) times the transposed of weight (N, K), or of its planes (N, weight_bits, K / word): (M, N) in out_dtype. Raises
+    BadOperand (TW0181)."""
+    rows = bitpack(tensor(data, "bitserial_dense", 2), data_bits, 1, 1, pack_dtype)
+    packed = weight if weight.ndim == 3 else bitpack(weight, weight_bits, 1, 1, pack_dtype, "QuantizeWeight")
+    k, db, wb = (te.reduce_axis((0, extent), name) for extent, name in (
+        (rows.shape[2], "k"), (rows.shape[1], "db"), (packed.shape[1], "wb")))
+    return te.compute(
+        (rows.shape[0], packed.shape[0]),
+        lambda i, j: te.sum(_counted(rows[i, db, k], packed[j, wb, k], db + wb, out_dtype, unipolar), axis=[db, wb, k]),
+        name="bitserial_dense")
+
+
+def bitserial_conv2d_nchw(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, activation_bits: int, weight_bits: int, pack_dtype: str = "uint32",
+    out_dtype: str = "int16", unipolar: bool = True,
+) -> Tensor:
+    """The convolution of data (N, C, H, W) by kernel (O, C, KH, KW), or its planes (O, C / word, KH, KW, weight_bits), in
+    out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
+    image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 1, 2, pack_dtype)
+    packed = kernel if kernel.ndim == 5 else bitpack(kernel, weight_bits, 1, 4, pack_dtype, "QuantizeWeight")
+    outputs, _, *taps, planes = packed.shape
+    return _windows(image, (0, 2, 1, 3, 4), packed, (0, 4, 2, 3, 1), (outputs, taps, planes), stride, padding, out_dtype, unipolar,
+                    (0, 1, 2, 3))
+
+
+def bitserial_conv2d_nhwc(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, activation_bits: int, weight_bits: int, pack_dtype: str = "uint32",
+    out_dtype: str = "int16", unipolar: bool = True,
+) -> Tensor:
+    """The convolution of data (N, H, W, C) by kernel (KH, KW, C, O), or its planes (KH, KW, C / word, O, weight_bits), in
+    out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
+    image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 3, 4, pack_dtype)
+    packed = kernel if kernel.ndim == 5 else bitpack(kernel, weight_bits, 2, 4, pack_dtype, "QuantizeWeight")
+    *taps, _, outputs, planes = packed.shape
+    return _windows(image, (0, 4, 3, 1, 2), packed, (3, 4, 0, 1, 2), (outputs, taps, planes), stride, padding, out_dtype, unipolar,
+                    (0, 2, 3, 1))
+
+
+def _windows(
+    image: Tensor, of_image: Sequence[int], packed: Tensor, of_kernel: Sequence[int], sizes: tuple[Any, list[Any], Any],
+    stride: Any, padding: Any, out_dtype: str, unipolar: bool, order: Sequence[int],
+) -> Tensor:
+    """The convolution of planes. of_image: the axes of `image` for image, plane, words, height, width; of_kernel: those of `packed`
+    for filter, plane, height, width, words; order: the result's axes of image, filter, height, width."""
+    outputs, taps, planes = sizes
+    high, wide = (tap.value for tap in taps)
+    pads, steps = pad_amounts(padding, (high, wide)), pair(stride, "stride")
+    before, after = [0] * 5, [0] * 5
+    for side, axis in enumerate(of_image[3:]):
+        before[axis], after[axis] = pads[side], pads[side + 2]
+    padded = pad(image, before, after, name="pad_temp")
+    size = [out_extent(image.shape[axis], pads[side], pads[side + 2], (high, wide)[side], steps[side], ("height", "width")[side])
+            for side, axis in enumerate(of_image[3:])]
+    axes = [te.reduce_axis((0, extent), name) for extent, name in (
+        (image.shape[of_image[2]], "rc"), (high, "ry"), (wide, "rx"), (image.shape[of_image[1]], "b1"), (planes, "b2"))]
+    rc, ry, rx, b1, b2 = axes
+    whole: list[Any] = [image.shape[0], outputs, *size]
+
+    def element(*index: Any) -> Any:
+        n, o, y, x = (index[order.index(axis)] for axis in range(4))
+        there = dict(zip(of_image, (n, b1, rc, y * steps[0] + ry, x * steps[1] + rx), strict=True))
+        weight = dict(zip(of_kernel, (o, b2, ry, rx, rc), strict=True))
+        return te.sum(_counted(padded[tuple(there[axis] for axis in range(5))], packed[tuple(weight[axis] for axis in range(5))],
+                               b1 + b2, out_dtype, unipolar), axis=axes)
+
+    return te.compute(tuple(whole[axis] for axis in order), element, name="bitserial_conv2d")
+
+
+def _counted(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool) -> Any:
+    """What a word of values and one of weights add: how many bits both have, less those that only the value has if unipolar."""
+    both = te.popcount(value & weight).astype(out_dtype)
+    count = both - te.popcount(value & ~weight).astype(out_dtype) if unipolar else both
+    return count << by.astype(out_dtype)
+
+
+def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
+    """Whether elements are from 0 on, 32 of `axis` (the last one) in a uint32. Raises BadOperand (TW0181), BadAxis (TW0180)."""
+    source = tensor(data, "binarize_pack")
+    packed = source.ndim - 1 if axis is None else axis_of(source, axis, "binarize_pack")
+    _width(source, packed, 32)
+    place = te.reduce_axis((0, 32), "place")
+
+    def word(*index: Any) -> Any:
+        at = [at * 32 + place if dim == packed else at for dim, at in enumerate(index)]
+        bit = (source[tuple(at)] >= te.const(0, source.dtype)).astype("uint32")
+        return te.sum(bit << (31 - place).astype("uint32"), axis=place)
+
+    return te.compute(tuple(extent // 32 if dim == packed else extent for dim, extent in enumerate(source.shape)), word, name=name)
+
+
+def binary_dense(data: Tensor, weight: Tensor) -> Tensor:
+    """The product of data (M, K / 32) and the transposed of weight (N, K / 32), bits standing for 1 and -1, in float32 (M, N).
+    Raises BadOperand (TW0181)."""
+    rows, others = tensor(data, "binary_dense", 2), tensor(weight, "binary_dense", 2)
+    for each in (rows, others):
+        if str(each.dtype) != "uint32":
+            raise BadOperand(f"binary_dense of {tensor_text(each)}", reason="it takes words of uint32", declared=each.source,
+                             called=user_source(), fix="topi.nn.binarize_pack(x)")
+    k = te.reduce_axis((0, rows.shape[1]), "k")
+    apart = te.compute((rows.shape[0], others.shape[0]), lambda i, j: te.sum(te.popcount(rows[i, k] ^ others[j, k]), axis=k),
+                       name="binary_dense_apart")
+    count = (rows.shape[1] * 32).astype("float32")
+    return te.compute(apart.shape, lambda i, j: count - te.const(2.0, "float32") * apart[i, j].astype("float32"),
+                      name="binary_dense", tag="elemwise")
+
+
+def _width(source: Tensor, axis: int, width: int) -> int:
+    extent = source.shape[axis]
+    if not isinstance(extent, IntImm) or extent.value % width:
+        raise BadOperand(f"{tensor_text(source)} does not fill words along axis {axis}", reason=f"a word holds {width} of them",
+                         declared=source.source, called=user_source(), fix="topi.pad to a multiple")
+    return width

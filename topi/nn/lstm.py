@@ -1,0 +1,89 @@
+"""Long short-term memory, as a scan (S. Hochreiter and J. Schmidhuber, 1997; peepholes: F. Gers and J. Schmidhuber, 2000)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...te.tensor import Tensor
+from ..checks import tensor
+from ..errors import BadParameter
+
+__all__ = ["lstm"]
+
+
+def lstm(
+    Xs: Tensor, Wi: Tensor, Wh: Tensor, Bi: Tensor | None = None, Bh: Tensor | None = None, h_init: Tensor | None = None,
+    c_init: Tensor | None = None, proj: Tensor | None = None, p_i: Tensor | None = None, p_f: Tensor | None = None,
+    p_o: Tensor | None = None, f_act: Callable[[Any], Any] | None = None, g_act: Callable[[Any], Any] | None = None,
+    h_act: Callable[[Any], Any] | None = None, reverse: bool = False, weight_layout: str = "IFGO",
+) -> tuple[Tensor, Tensor]:
+    """The hidden states (T, B, P) and the cells' (T, B, H) of Xs (T, B, I).
+
+    Wi (4 H, I), Wh (4 H, P), Bi and Bh (4 H,): the four gates in the order of weight_layout. h_init (B, P), c_init (B, H): zeros
+    where they are None. proj (P, H): what hidden states are brought down by; without it P is H. p_i, p_f, p_o (B, H): peepholes.
+    f_act, g_act, h_act: sigmoid, tanh, tanh. reverse: time runs backwards, and results lie in the order in which they are made.
+    Raises BadOperand (TW0181), BadParameter (TW0182).
+    """
+    if sorted(weight_layout) != sorted("IFGO"):
+        raise BadParameter(f"lstm takes an order of the gates I, F, G and O, and got {weight_layout!r}"[:200], called=user_source(),
+                           fix='weight_layout="IFGO"')
+    steps, batch, _ = tensor(Xs, "lstm", 3).shape
+    hidden: Any = te.indexdiv(tensor(Wi, "the input weights of lstm", 2).shape[0], 4)
+    size: Any = hidden if proj is None else tensor(proj, "the projection of lstm", 2).shape[0]
+    length = steps + 1
+    given = _of_inputs(Xs, Wi, Bi)
+    h_state = te.placeholder((length, batch, size), str(Xs.dtype), name="h_state")
+    c_state = te.placeholder((length, batch, hidden), str(Xs.dtype), name="c_state")
+    recurrent = _of_states(h_state, Wh, Bh, hidden)
+    sigmoid, tanh, out = f_act or te.sigmoid, g_act or te.tanh, h_act or te.tanh
+
+    def gate(letter: str, act: Callable[[Any], Any], peephole: Tensor | None, cell: Tensor, back: int) -> Tensor:
+        at = weight_layout.index(letter)
+
+        def value(t: Any, b: Any, j: Any) -> Any:
+            own = given[steps - t if reverse else t - 1, b, at * hidden + j] + recurrent[t, b, at, j]
+            return act(own if peephole is None else own + peephole[b, j] * cell[t - back, b, j])
+
+        return te.compute((length, batch, hidden), value, name=f"{letter.lower()}_gate", tag="injective")
+
+    i, f = gate("I", sigmoid, p_i, c_state, 1), gate("F", sigmoid, p_f, c_state, 1)
+    g = gate("G", tanh, None, c_state, 1)
+    next_c = te.compute((length, batch, hidden), lambda *at: f[at] * c_state[(at[0] - 1, *at[1:])] + i[at] * g[at], "next_c")
+    o = gate("O", sigmoid, p_o, next_c, 0)
+    next_h = te.compute((length, batch, hidden), lambda *at: o[at] * out(next_c[at]), "next_h")
+    if proj is not None:
+        next_h = _projected(next_h, proj)
+    begin_h, begin_c = _first(h_init, (1, batch, size), Xs, "h_init"), _first(c_init, (1, batch, hidden), Xs, "c_init")
+    hs, cs = te.scan([begin_h, begin_c], [next_h, next_c], [h_state, c_state], name="lstm_scan")
+    return (te.compute((steps, batch, size), lambda t, b, j: hs[t + 1, b, j], "hidden_states", "injective"),
+            te.compute((steps, batch, hidden), lambda t, b, j: cs[t + 1, b, j], "cell_states", "injective"))
+
+
+def _of_inputs(Xs: Tensor, Wi: Tensor, Bi: Tensor | None) -> Tensor:
+    k = te.reduce_axis((0, Xs.shape[2]), "ki2h")
+    shape = (*Xs.shape[:2], Wi.shape[0])
+    sums = te.compute(shape, lambda t, b, j: te.sum(Xs[t, b, k] * Wi[j, k], axis=k), name="Xi2h")
+    return sums if Bi is None else te.compute(shape, lambda t, b, j: sums[t, b, j] + Bi[j], "Xi2h_bias", "injective")
+
+
+def _of_states(state: Tensor, Wh: Tensor, Bh: Tensor | None, hidden: Any) -> Tensor:
+    """What the last hidden state gives to each gate: (T + 1, B, 4, H)."""
+    k = te.reduce_axis((0, state.shape[2]), "kh2h")
+    shape = (*state.shape[:2], 4, hidden)
+    sums = te.compute(shape, lambda t, b, i, j: te.sum(state[t - 1, b, k] * Wh[i * hidden + j, k], axis=k), name="s_h2h")
+    if Bh is None:
+        return sums
+    return te.compute(shape, lambda t, b, i, j: sums[t, b, i, j] + Bh[i * hidden + j], "s_h2h_bias", "injective")
+
+
+def _projected(states: Tensor, proj: Tensor) -> Tensor:
+    k = te.reduce_axis((0, states.shape[2]), "kh2p")
+    shape = (*states.shape[:2], proj.shape[0])
+    return te.compute(shape, lambda t, b, j: te.sum(states[t, b, k] * proj[j, k], axis=k), "next_h_proj")
+
+
+def _first(given: Tensor | None, shape: Any, Xs: Tensor, name: str) -> Tensor:
+    return te.compute(shape, lambda _, b, j: te.const(0, Xs.dtype) if given is None else given[b, j], name)

@@ -1,0 +1,59 @@
+"""Quantisation in floats: what integers would hold, without becoming them, of a type that is told when the kernel is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...ir.ops import convert
+from ...te.tensor import Tensor
+from ..checks import axis_of, tensor
+from ..transform import injective
+
+__all__ = ["SQNN_CODE_TO_DTYPE", "SQNN_DTYPE_TO_CODE", "simulated_dequantize", "simulated_quantize"]
+
+SQNN_DTYPE_TO_CODE = {"disable": 0, "int8": 1, "uint8": 2, "int32": 3}
+SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}
+
+
+def simulated_quantize(
+    data: Tensor, out_dtype: Any, output_scale: Tensor | None = None, output_zero_point: Tensor | None = None, axis: int = -1,
+) -> Tensor:
+    """round(x / scale) + zero_point within the range of the type whose code out_dtype is (SQNN_DTYPE_TO_CODE; a te.var or a
+    number), in the dtype of data, or x itself where it is 0. The scale and the zero point have an element for each place along the
+    axis, or repeat. Raises BadOperand (TW0181), BadAxis (TW0180)."""
+    source = tensor(data, "simulated_quantize")
+    scale, zero = tensor(output_scale, "the scale", 1), tensor(output_zero_point, "the zero point", 1)
+    at = axis_of(source, axis, "simulated_quantize")
+
+    def element(*i: Any) -> Any:
+        moved = te.round(source[i] / scale[te.indexmod(i[at], scale.shape[0])]) + zero[te.indexmod(i[at], zero.shape[0])]
+        value: Any = source[i]
+        for dtype in ("int8", "uint8", "int32"):
+            low, high = (bound(dtype).astype(source.dtype) for bound in (te.min_value, te.max_value))
+            within = te.max(te.min(moved.astype(source.dtype), high), low)
+            value = te.if_then_else(_is(out_dtype, dtype), within, value)
+        return value
+
+    return injective(source.shape, element, "simulated_quantize")
+
+
+def simulated_dequantize(
+    data: Tensor, in_dtype: Any, input_scale: Tensor | None = None, input_zero_point: Tensor | None = None, axis: int = -1,
+) -> Tensor:
+    """(x - zero_point) * scale where in_dtype is the code of a type, x itself where it is 0. Raises BadOperand (TW0181), BadAxis
+    (TW0180)."""
+    source = tensor(data, "simulated_dequantize")
+    scale, zero = tensor(input_scale, "the scale", 1), tensor(input_zero_point, "the zero point", 1)
+    at = axis_of(source, axis, "simulated_dequantize")
+
+    def element(*i: Any) -> Any:
+        value = (source[i] - zero[te.indexmod(i[at], zero.shape[0])]) * scale[te.indexmod(i[at], scale.shape[0])]
+        return te.if_then_else(te.any(*(_is(in_dtype, dtype) for dtype in ("int8", "uint8", "int32"))), value.astype(source.dtype),
+                               source[i])
+
+    return injective(source.shape, element, "simulated_dequantize")
+
+
+def _is(code: Any, dtype: str) -> Any:
+    return (code() if isinstance(code, Tensor) else convert(code)).equal(SQNN_DTYPE_TO_CODE[dtype])
