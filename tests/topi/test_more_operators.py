@@ -313,5 +313,6 @@ def test_transposed_convolution_in_groups() -> None:
     parts = [run(lambda a, b: topi.nn.conv2d_transpose(a, b, 2, 1, (1, 0)), x[:, part].copy(), w[part].copy())
              for part in (slice(0, 2), slice(2, 4))]
     close(run(lambda a, b: topi.nn.conv2d_transpose(a, b, 2, 1, (1, 0), None, 2), x, w), np.concatenate(parts, 1))
-    with pytest.raises(tw.TilewrightError):
-        topi.nn.conv2d_transpose(te.placeholder((1, 4, 5, 6)), te.placeholder((4, 3, 3, 2)), groups=3)
+    for channels, inputs, groups in ((4, 4, 3), (5, 4, 2), (4, 5, 2)):
+        with pytest.raises(tw.TilewrightError, match="do not fit"):
+            topi.nn.conv2d_transpose(te.placeholder((1, channels, 5, 6)), te.placeholder((inputs, 3, 3, 2)), groups=groups)

@@ -130,6 +130,7 @@ def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any
     check_rank(kernel, 4, "(C, O, KH, KW)")
     batch, channels, *size = data.shape
     inputs, outputs, *extents = kernel.shape
+    check_channels(data, channels, kernel, inputs, outputs, 1)
     check_channels(data, channels, kernel, te.indexdiv(inputs, groups), outputs * groups, groups)
     reach = (tap_count(extents[0]), tap_count(extents[1]))
     steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
