@@ -12,8 +12,8 @@ from ..errors import user_source
 from .domain import check_sizes
 from .errors import BadGraphInput
 from .node import Node, Parts
-from .operators import row_of
-from .types import Extent, array_dtype, resolved, sized, symbols_of
+from .operators import result_types, row_of
+from .types import Extent, array_dtype, resolved, sized, symbols_of, type_of_array
 
 __all__ = ["bound_inputs", "run", "run_node", "sizes_of"]
 
@@ -42,10 +42,13 @@ def _results(g: Parts, given: Mapping[str, NDArray[Any]], sizes: Mapping[str, in
 
 
 def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
-    """What a node gives for these arrays, of the types that it says."""
+    """What a node gives for these arrays, of the types that it says. Raises BadNode (TW0903) where symbols have sizes that it does
+    not take."""
     if node.bodies:
         return _controlled(node, inputs, sizes)
     attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
+    if sizes:  # it may be no program at these
+        result_types(row_of(node.operator), attributes, [None if array is None else type_of_array(array) for array in inputs])
     with np.errstate(all="ignore"):
         results = row_of(node.operator).reference(*inputs, **attributes)
         several = cast("Sequence[Any]", results) if isinstance(results, (list, tuple)) else [results]

@@ -12,41 +12,35 @@ __all__: list[str] = []
 
 @rule("matmul")
 def _matmul(p: Pullback) -> list[str | None]:
-    """Of y = a b: g b^T and a^T g, summed over the batches that were broadcast."""
+    """Vectors are matrices of one row, or of one column."""
     a, b = p.inputs
-    if len(p.shape(a)) < 2 or len(p.shape(b)) < 2:
-        return _of_vectors(p)
+    left, right, head = p.shape(a), p.shape(b), p.head
+    if len(left) > 1 and len(right) > 1:
+        return list(_of_matrices(p, a, b, head))
+    if len(left) == 1:
+        a = p.shaped(a, (1, *left))
+        head = p.shaped(head, (*p.shape(head)[:-1], 1, *p.shape(head)[-1:]) if len(right) > 1 else (1,))
+    if len(right) == 1:
+        b, head = p.shaped(b, (*right, 1)), p.shaped(head, (*p.shape(head), 1))
+    by_a, by_b = _of_matrices(p, a, b, head)
+    return [p.shaped(p.fitted(by_a, p.type(a)), left), p.shaped(p.fitted(by_b, p.type(b)), right)]
+
+
+def _of_matrices(p: Pullback, a: str, b: str, head: str) -> tuple[str, str]:
+    """Of y = a b: g b^T and a^T g, in whatever batches they have."""
     ta, tb = bool(p["transpose_a"]), bool(p["transpose_b"])
-    by_a = p.emit("matmul", b, p.head, transpose_a=tb, transpose_b=True) if ta else \
-        p.emit("matmul", p.head, b, transpose_b=not tb)
+    by_a = p.emit("matmul", b, head, transpose_a=tb, transpose_b=True) if ta else p.emit("matmul", head, b, transpose_b=not tb)
     if not ta and len(p.shape(b)) == 2 < len(p.shape(a)):  # one product of all rows, not one for each batch and a sum
-        rows, columns = (p.shaped(value, (_count(p, value), p.shape(value)[-1])) for value in (a, p.head))
-        return [by_a, p.emit("matmul", *((columns, rows) if tb else (rows, columns)), transpose_a=True)]
-    by_b = p.emit("matmul", p.head, a, transpose_a=True, transpose_b=ta) if tb else \
-        p.emit("matmul", a, p.head, transpose_a=not ta)
-    return [by_a, by_b]
+        rows, columns = (p.shaped(value, (_count(p, value), p.shape(value)[-1])) for value in (a, head))
+        return by_a, p.emit("matmul", *((columns, rows) if tb else (rows, columns)), transpose_a=True)
+    by_b = p.emit("matmul", head, a, transpose_a=True, transpose_b=ta) if tb else p.emit("matmul", a, head, transpose_a=not ta)
+    return by_a, by_b
 
 
 def _count(p: Pullback, value: str) -> int | str:
     """How many rows a value has."""
     extents = p.shape(value)[:-1]
     return math.prod(extents) if all(isinstance(extent, int) for extent in extents) else " * ".join(f"({e})" for e in extents)
-
-
-def _of_vectors(p: Pullback) -> list[str | None]:
-    """As matrices of one row, or of one column. The flags of transposes do not matter: vectors have none."""
-    a, b = p.inputs
-    left, right = p.shape(a), p.shape(b)
-    head = p.head
-    if len(left) == 1:
-        head = p.shaped(head, (*p.shape(head)[:-1], 1, *p.shape(head)[-1:]) if len(right) > 1 else (1,))
-    if len(right) == 1:
-        head = p.shaped(head, (*p.shape(head), 1))
-    one = p.shaped(a, (1, *left)) if len(left) == 1 else a
-    other = p.shaped(b, (*right, 1)) if len(right) == 1 else b
-    by_a, by_b = p.emit("matmul", head, other, transpose_b=True), p.emit("matmul", one, head, transpose_a=True)
-    by_a, by_b = p.fitted(by_a, p.type(one)), p.fitted(by_b, p.type(other))
-    return [p.shaped(by_a, left), p.shaped(by_b, right)]
 
 
 @rule("einsum")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ... import te, topi
 from ...te.elementwise import operate
-from .elementwise import erf, wide
+from .elementwise import erf, floats, wide
 from .row import operator
 
 __all__: list[str] = []
@@ -41,16 +41,27 @@ def _numpy_mish(x: Any) -> Any:
     return x * np.tanh(_softplus(x))
 
 
-def _mish(value: Any) -> Any:
+def _floating(value: Any) -> Any:
+    """An element as a float: the signs and the sums of integers would wrap."""
+    return value if value.dtype.is_float else value.astype("float32")
+
+
+def _softsign_of(x: Any) -> Any:
+    value = _floating(x)
+    return value / (1 + te.abs(value))
+
+
+def _mish(x: Any) -> Any:
+    value = _floating(x)
     return value * te.tanh(te.max(value, 0) + te.log1p(te.exp(-te.abs(value))))
 
 
 _row("relu", lambda x: np.maximum(x, 0), lambda x: topi.nn.relu(x))
-_row("sigmoid", wide(_sigmoid), lambda x: topi.nn.sigmoid(x))
-_row("silu", wide(_silu), lambda x: topi.nn.silu(x))
-_row("softplus", wide(_softplus), lambda x: topi.nn.softplus(x))
-_row("softsign", wide(_softsign), lambda x: operate("softsign", lambda v: v / (1 + te.abs(v)), x))
-_row("mish", wide(_numpy_mish), lambda x: operate("mish", _mish, x))
+_row("sigmoid", floats(_sigmoid), lambda x: topi.nn.sigmoid(x))
+_row("silu", floats(_silu), lambda x: topi.nn.silu(x))
+_row("softplus", floats(_softplus), lambda x: topi.nn.softplus(x))
+_row("softsign", floats(_softsign), lambda x: operate("softsign", _softsign_of, x))
+_row("mish", floats(_numpy_mish), lambda x: operate("mish", _mish, x))
 
 
 def _numpy_prelu(x: NDArray[Any], slope: NDArray[Any]) -> Any:
@@ -68,13 +79,13 @@ def _numpy_gelu(x: Any, *, approximate: str) -> Any:
     return 0.5 * x * (1 + erf(x / np.sqrt(2)))
 
 
-@operator("gelu", wide(_numpy_gelu), "elementwise")
+@operator("gelu", floats(_numpy_gelu), "elementwise")
 def _gelu(x: Any, *, approximate: str = "none") -> Any:
     return topi.nn.gelu(x, approximate)
 
 
 def _numpy_leaky_relu(x: NDArray[Any], *, alpha: float) -> Any:
-    return np.where(x < 0, x * np.asarray(alpha, x.dtype), x)
+    return np.where(x < 0, x * np.asarray(alpha, np.float32 if x.dtype.kind in "iub" else x.dtype), x)
 
 
 @operator("leaky_relu", _numpy_leaky_relu, "elementwise")
@@ -86,7 +97,7 @@ def _numpy_elu(x: NDArray[Any], *, alpha: float) -> Any:
     return np.where(x < 0, alpha * np.expm1(x), x)
 
 
-@operator("elu", wide(_numpy_elu), "elementwise")
+@operator("elu", floats(_numpy_elu), "elementwise")
 def _elu(x: Any, *, alpha: float = 1.0) -> Any:
     return topi.nn.elu(x, alpha)
 
@@ -95,7 +106,7 @@ def _numpy_selu(x: NDArray[Any], *, alpha: float, gamma: float) -> Any:
     return gamma * _numpy_elu(x, alpha=alpha)
 
 
-@operator("selu", wide(_numpy_selu), "elementwise")
+@operator("selu", floats(_numpy_selu), "elementwise")
 def _selu(x: Any, *, alpha: float, gamma: float) -> Any:
     return operate("selu", lambda v: te.select(v < 0, te.expm1(v) * alpha, v) * gamma, x)
 
@@ -104,7 +115,7 @@ def _numpy_celu(x: Any, *, alpha: float) -> Any:
     return np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))
 
 
-@operator("celu", wide(_numpy_celu), "elementwise")
+@operator("celu", floats(_numpy_celu), "elementwise")
 def _celu(x: Any, *, alpha: float = 1.0) -> Any:
     return operate("celu", lambda v: te.max(v, 0.0) + te.min(te.expm1(v / alpha) * alpha, 0.0), x)
 
@@ -113,7 +124,7 @@ def _numpy_hard_sigmoid(x: NDArray[Any], *, alpha: float, beta: float) -> Any:
     return np.clip(alpha * x + beta, 0, 1)
 
 
-@operator("hard_sigmoid", wide(_numpy_hard_sigmoid), "elementwise")
+@operator("hard_sigmoid", floats(_numpy_hard_sigmoid), "elementwise")
 def _hard_sigmoid(x: Any, *, alpha: float, beta: float) -> Any:
     return operate("hard_sigmoid", lambda v: te.max(te.min(v * alpha + beta, 1.0), 0.0), x)
 
@@ -122,7 +133,7 @@ def _numpy_hard_swish(x: NDArray[Any]) -> Any:
     return x * np.clip(x / 6 + 0.5, 0, 1)
 
 
-@operator("hard_swish", wide(_numpy_hard_swish), "elementwise")
+@operator("hard_swish", floats(_numpy_hard_swish), "elementwise")
 def _hard_swish(x: Any) -> Any:
     return topi.nn.hard_swish(x)
 
@@ -137,7 +148,7 @@ def _thresholded_relu(x: Any, *, alpha: float) -> Any:
 
 
 def _numpy_shrink(x: NDArray[Any], *, lambd: float, bias: float) -> Any:
-    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
+    return np.where(x < -lambd, (x + bias).astype(x.dtype), np.where(x > lambd, (x - bias).astype(x.dtype), 0))
 
 
 @operator("shrink", _numpy_shrink, "elementwise")

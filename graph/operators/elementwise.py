@@ -22,15 +22,21 @@ erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def wide(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A reference that computes in float64 what is given in floats, and integers as float32s."""
-    def computed(*arrays: Any, **attributes: Any) -> Any:
-        return function(*(x if x.dtype.kind in "iub" else x.astype(np.float64) for x in arrays), **attributes)
+    """A reference that computes in float64 what is given in floats, integers as they are, and bools as what they count."""
+    def as_wide(x: NDArray[Any]) -> NDArray[Any]:
+        return x if x.dtype.kind in "iu" else x.astype(np.int32 if x.dtype.kind == "b" else np.float64)
 
-    return computed
+    return lambda *arrays, **attributes: function(*map(as_wide, arrays), **attributes)
 
 
-def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arrays: function(*(x.astype(np.float64) for x in arrays))
+def floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference that computes in float64, whatever it is given."""
+    return lambda *arrays, **attributes: function(*(x.astype(np.float64) for x in arrays), **attributes)
+
+
+def _numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of bools the function of what they count: 0 and 1 as int32."""
+    return lambda *arrays: function(*(x.astype(np.int32) if x.dtype.kind == "b" else x for x in arrays))
 
 
 def _rsqrt(x: Any) -> Any:
@@ -40,13 +46,13 @@ def _rsqrt(x: Any) -> Any:
 def _whole(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Integers divided by 0 are 0."""
     def divided(a: NDArray[Any], b: NDArray[Any]) -> Any:
-        return function(a, b) if a.dtype.kind == "f" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
+        return function(a, b) if a.dtype.kind not in "iub" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
 
     return divided
 
 
 def _trunc_divide(a: Any, b: Any) -> Any:
-    if a.dtype.kind == "f":
+    if a.dtype.kind not in "iub":
         return np.trunc(a / b)
     return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
 
@@ -54,31 +60,31 @@ def _trunc_divide(a: Any, b: Any) -> Any:
 _Rows = dict[str, tuple[Callable[..., Any], Callable[..., Any]]]
 
 _UNARY: _Rows = {
-    "abs": (topi.abs, np.abs), "negative": (topi.negative, np.negative), "sign": (topi.sign, np.sign),
+    "abs": (topi.abs, np.abs), "negative": (topi.negative, _numbers(np.negative)), "sign": (topi.sign, _numbers(np.sign)),
     "square": (topi.square, np.square), "identity": (topi.identity, np.copy),
     "floor": (topi.floor, np.floor), "ceil": (topi.ceil, np.ceil), "trunc": (topi.trunc, np.trunc),
     "nearbyint": (topi.nearbyint, np.rint),
-    "exp": (topi.exp, _floats(np.exp)), "log": (topi.log, _floats(np.log)), "log1p": (topi.log1p, _floats(np.log1p)),
-    "expm1": (topi.expm1, _floats(np.expm1)),
-    "sqrt": (topi.sqrt, _floats(np.sqrt)), "rsqrt": (topi.rsqrt, _floats(_rsqrt)),
-    "erf": (topi.erf, _floats(erf)),
-    "sin": (topi.sin, _floats(np.sin)), "cos": (topi.cos, _floats(np.cos)), "tan": (topi.tan, _floats(np.tan)),
-    "asin": (topi.asin, _floats(np.arcsin)), "acos": (topi.acos, _floats(np.arccos)), "atan": (topi.atan, _floats(np.arctan)),
-    "sinh": (topi.sinh, _floats(np.sinh)), "cosh": (topi.cosh, _floats(np.cosh)), "tanh": (topi.tanh, _floats(np.tanh)),
-    "asinh": (topi.asinh, _floats(np.arcsinh)), "acosh": (topi.acosh, _floats(np.arccosh)),
-    "atanh": (topi.atanh, _floats(np.arctanh)),
+    "exp": (topi.exp, floats(np.exp)), "log": (topi.log, floats(np.log)), "log1p": (topi.log1p, floats(np.log1p)),
+    "expm1": (topi.expm1, floats(np.expm1)),
+    "sqrt": (topi.sqrt, floats(np.sqrt)), "rsqrt": (topi.rsqrt, floats(_rsqrt)),
+    "erf": (topi.erf, floats(erf)),
+    "sin": (topi.sin, floats(np.sin)), "cos": (topi.cos, floats(np.cos)), "tan": (topi.tan, floats(np.tan)),
+    "asin": (topi.asin, floats(np.arcsin)), "acos": (topi.acos, floats(np.arccos)), "atan": (topi.atan, floats(np.arctan)),
+    "sinh": (topi.sinh, floats(np.sinh)), "cosh": (topi.cosh, floats(np.cosh)), "tanh": (topi.tanh, floats(np.tanh)),
+    "asinh": (topi.asinh, floats(np.arcsinh)), "acosh": (topi.acosh, floats(np.arccosh)),
+    "atanh": (topi.atanh, floats(np.arctanh)),
     "isnan": (topi.isnan, np.isnan), "isinf": (topi.isinf, np.isinf), "isfinite": (topi.isfinite, np.isfinite),
     "logical_not": (topi.logical_not, np.logical_not), "bitwise_not": (topi.bitwise_not, np.invert),
 }
 
 _BINARY: _Rows = {
-    "add": (topi.add, np.add), "subtract": (topi.subtract, np.subtract), "multiply": (topi.multiply, np.multiply),
-    "divide": (topi.divide, np.divide),
+    "add": (topi.add, _numbers(np.add)), "subtract": (topi.subtract, _numbers(np.subtract)),
+    "multiply": (topi.multiply, np.multiply), "divide": (topi.divide, np.divide),
     "floor_divide": (topi.floor_divide, _whole(np.floor_divide)),
     "trunc_divide": (topi.trunc_divide, _whole(_trunc_divide)),
     "floor_mod": (topi.floor_mod, np.mod), "trunc_mod": (topi.trunc_mod, np.fmod),
     "maximum": (topi.maximum, np.maximum), "minimum": (topi.minimum, np.minimum),
-    "power": (topi.power, np.power), "atan2": (topi.atan2, np.arctan2),
+    "power": (topi.power, np.power), "atan2": (topi.atan2, floats(np.arctan2)),
     "equal": (topi.equal, np.equal), "not_equal": (topi.not_equal, np.not_equal), "less": (topi.less, np.less),
     "less_equal": (topi.less_equal, np.less_equal), "greater": (topi.greater, np.greater),
     "greater_equal": (topi.greater_equal, np.greater_equal),

@@ -146,7 +146,7 @@ def _part(x: Any, axis: int, begin: Any, count: Any, step: int = 1) -> Any:
 
 
 def _numpy_pad(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], value: float | int | bool) -> Any:
-    return np.pad(x, list(zip(before, after, strict=True)), constant_values=np.asarray(value).astype(x.dtype))
+    return np.pad(x, list(zip(before, after, strict=True)), constant_values=np.asarray(value).astype(x.dtype)) if x.ndim else x
 
 
 @operator("pad", _numpy_pad, "injective")
@@ -155,7 +155,7 @@ def _pad(x: Any, *, before: tuple[int, ...], after: tuple[int, ...], value: floa
 
 
 def _numpy_pad_with(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], mode: Any) -> Any:
-    return np.pad(x, list(zip(before, after, strict=True)), mode)
+    return np.pad(x, list(zip(before, after, strict=True)), mode) if x.ndim else x
 
 
 @operator("pad_with", _numpy_pad_with, "injective")

@@ -30,7 +30,7 @@ def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fa
     if a.ndim == b.ndim == 2:
         return topi.matmul(a, b, transpose_a, transpose_b)
     if a.ndim < 2 or b.ndim < 2:
-        return _of_vectors(a, b)
+        return _of_vectors(a, b, transpose_a, transpose_b)
     if a.ndim == b.ndim == 3 and same_extent(a.shape[0], b.shape[0]):
         return topi.batch_matmul(a, b, None, transpose_a, transpose_b)
     if b.ndim == 2 and not transpose_a:
@@ -44,10 +44,14 @@ def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fa
     return _broadcast(a, b, transpose_a, transpose_b)
 
 
-def _of_vectors(a: Any, b: Any) -> Any:
+def _of_vectors(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    if not a.ndim or not b.ndim:
+        raise ValueError("a number is no vector: multiply takes one")
+    if a.ndim == 1 and transpose_a or b.ndim == 1 and transpose_b:
+        raise ValueError("a vector has no last two dimensions that could be exchanged")
     left = topi.expand_dims(a, 0) if a.ndim == 1 else a
     right = topi.expand_dims(b, 1) if b.ndim == 1 else b
-    products = _matmul(left, right)
+    products = _matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)
     dropped = [products.ndim - 2] * (a.ndim == 1) + [products.ndim - 1] * (b.ndim == 1)
     return topi.reshape(products, [extent for at, extent in enumerate(products.shape) if at not in dropped])
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tilewright as tw
 from numpy.typing import NDArray
+from drawn_values import AnyValues
 from operator_cases import CASES, drawn_array
 from tilewright.graph import Builder
 
@@ -30,11 +31,12 @@ class _Drawing:
         self.floats: list[str] = []
         """Values of float32 that have elements, of magnitudes about 1."""
 
-    def given(self, array: NDArray[Any]) -> str:
-        """An input, or a parameter, that holds an array."""
-        if not self.inside and self.random.random() < 0.5:
+    def given(self, array: NDArray[Any], shape: tuple[Any, ...] | None = None) -> str:
+        """An input, or a parameter, that holds an array; where its shape has symbols, an input."""
+        has_symbols = shape is not None and any(isinstance(extent, str) for extent in shape)
+        if not self.inside and (has_symbols or self.random.random() < 0.5):
             self.arrays.append(array)
-            return self.b.input(f"x{len(self.arrays)}", array.shape, array.dtype)
+            return self.b.input(f"x{len(self.arrays)}", array.shape if shape is None else shape, array.dtype)
         return self.b.param(f"p{len(self.b.types)}", array)
 
     def value(self, how: Any) -> str:
@@ -239,18 +241,37 @@ class _Drawing:
 
 
 def drawn_graph(random: np.random.Generator, nodes: int = 8) -> tuple[tw.graph.Graph, list[NDArray[Any]]]:
-    """A graph of about so many cases of operators, and arrays to call it with."""
+    """A graph of about so many cases of operators, and arrays to call it with: of all that operators are, of values of any dtype and
+    extent, or of both; some have an open extent, and some keep an input as state."""
     drawing = _Drawing(random)
+    mix = float(random.choice([0.0, 0.5, 1.0]))
+    size = int(random.choice([1, 2, 3, 5, 8])) if mix and random.random() < 0.5 else None
+    anything = AnyValues(random, drawing.b, drawing.given, size)
     for _ in range(nodes):
-        if random.random() < 0.4:
+        if random.random() < mix:
+            anything.step()
+        elif random.random() < 0.4:
             drawing.motif()
         else:
             drawing.case()
-    b = drawing.b
-    used = {name for node in b.parts().nodes for name in node.inputs}
-    values = [name for node in b.parts().nodes for name in node.outputs]
+        if mix == 0.5:
+            anything.pool += drawing.floats[-1:]
+    return _ended(drawing), drawing.arrays
+
+
+def _ended(drawing: _Drawing) -> tw.graph.Graph:
+    """The graph whose outputs are what nobody reads, and some more; what has an input's type may be in its memory afterwards."""
+    b, random = drawing.b, drawing.random
+    parts = b.parts()
+    used = {name for node in parts.nodes for name in node.inputs}
+    values = [name for node in parts.nodes for name in node.outputs] or list(b.types)
     ends = [name for name in values if name not in used]
     more = [str(name) for name in random.choice(values, min(2, len(values)), replace=False)]
     for at, value in enumerate(dict.fromkeys([*ends, *more])):
         b.output(f"y{at}", value)
-    return b.graph(), drawing.arrays
+    for past, kind in parts.inputs.items():
+        alike = [name for name in values if b.types[name] == kind]
+        if alike and kind.shape and random.random() < 0.2:
+            b.output(f"{past}_after", str(random.choice(alike)))
+            b.state(past, f"{past}_after")
+    return b.graph()

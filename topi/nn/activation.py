@@ -28,13 +28,13 @@ __all__ = [
 
 
 def _activation(name: str, x: Tensor, function: Callable[[Any], Any]) -> Tensor:
-    """function of the elements: in float32 for float16 and bfloat16."""
+    """function of the elements: in float32 for float16 and bfloat16, and for integers, whose products and signs would wrap."""
     source = tensor(x, name)
 
     def element(value: Any) -> Any:
         if value.dtype.is_float and value.dtype.bits == 16:
             return function(value.astype("float32")).astype(value.dtype)
-        return function(value)
+        return function(value if value.dtype.is_float else value.astype("float32"))
 
     activated: Tensor = operate(name, element, source)
     return activated
@@ -52,7 +52,8 @@ def relu6(x: Tensor) -> Tensor:
 
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
-    """x where it is positive, alpha * x elsewhere, in the shape and the dtype of x. Raises BadOperand (TW0181)."""
+    """x where it is positive, alpha * x elsewhere, in the shape of x and its dtype, float32 for integers. Raises BadOperand
+    (TW0181)."""
     return _activation("leaky_relu", x, lambda value: te.select(value > 0, value, value * alpha))
 
 
