@@ -47,7 +47,10 @@ from .node import Node, Parts
 from .operators.row import REQUIRED, Attribute
 from .types import Extent, TensorType, extent_of, extents
 
-__all__ = ["CONTROL", "Loop", "control_types", "plain_parts"]
+__all__ = ["CONTROL", "MOST_DEPTH", "Loop", "control_types", "plain_parts"]
+
+MOST_DEPTH = 64
+"""So deep may graphs lie inside of each other: what walks them calls itself for each that is inside."""
 
 CONDITION = TensorType((), "bool")
 COUNTER = TensorType((), "int64")
@@ -86,7 +89,14 @@ def control_types(
     name: str, attributes: Mapping[str, Attribute], inputs: Sequence[TensorType | None], bodies: Sequence[Parts],
 ) -> tuple[TensorType, ...]:
     """The types of what a node with graphs inside gives. Raises BadNode (TW0903)."""
+    if max(map(_depth, bodies), default=0) >= MOST_DEPTH:
+        raise _bad(name, f"its graphs are nested more than {MOST_DEPTH} deep", "fewer: a chain of conditions may choose first")
     return tuple(CONTROL[name].types(attributes, inputs, bodies))
+
+
+def _depth(g: Parts) -> int:
+    """How deep a graph and those inside of it are nested, 1 for one without."""
+    return 1 + max((_depth(body) for node in g.nodes for body in node.bodies), default=0)
 
 
 def plain_parts(g: Parts) -> Parts:

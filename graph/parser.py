@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import GraphError, TilewrightError, user_source
 from .builder import Builder
+from .control import MOST_DEPTH
 from .errors import BadGraphFile, BadGraphText
 from .file import read_file
 from .graph import Graph
@@ -147,7 +148,7 @@ class _Parser:
     def bodies(self, value: str) -> list[Graph]:
         """The graphs inside of the node that gives a value, to their closing brace."""
         outside = self.builder, self.prefix
-        if self.depth == _MOST_DEPTH:
+        if self.depth == MOST_DEPTH:
             self.fail(self.tokens[self.at][2], "graphs are nested too deep")
         self.depth += 1
         made: list[Graph] = []

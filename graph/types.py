@@ -21,9 +21,9 @@ from .. import te
 from ..errors import TilewrightError, user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import Add, Expr, FloorDiv, IntImm, Mul, Var
+from ..ir.expr import Add, Div, Expr, FloorDiv, IntImm, Mul, Var
 from ..ir.text.parser import parse_expression
-from ..ir.visit import free_vars, rewrite, substitute
+from ..ir.visit import free_vars, post_order, rewrite, substitute
 from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
@@ -101,6 +101,8 @@ def _expression(text: str) -> Expr:
             value = parse_expression(text, **{name: symbol(name) for name in names})
         except TilewrightError as problem:
             raise _no_extent(text, problem.headline) from None
+        if any(isinstance(node, Div) for node in post_order(value)):
+            raise _no_extent(text, "/ does not say which division is meant: // rounds down")
         if value.dtype.is_integer and value.dtype.lanes == 1:
             return value
     raise _no_extent(text, "it is no integer expression over symbols")

@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
+from ...graph.node import Param
 from ...runtime.timing import TimingResult
 from . import nd
-
-if TYPE_CHECKING:
-    from .relay import ExecutorFactory
+from .error import TVMError
 
 __all__ = ["GraphModule", "create"]
+
+
+class Runnable(Protocol):
+    """What runs: a model that was built, or one of a library."""
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """(shape, dtype) by name, in order."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """(shape, dtype) by name, in order."""
+        ...
+
+    def __call__(self, **named: Any) -> Any:
+        """The outputs for these inputs: an array for a single one, else a list."""
+        ...
+
+    def time(self, **named: Any) -> TimingResult:
+        """Seconds a call."""
+        ...
+
+
+class Executable(Protocol):
+    """What GraphModule takes. held: the digests of the parameters that the model was built with, by name."""
+
+    @property
+    def model(self) -> Runnable:
+        """What runs."""
+        ...
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """By the names of parameters."""
+        ...
 
 
 class GraphModule:
     """A model with inputs that are set before it runs and outputs that are got after it."""
 
-    def __init__(self, module: ExecutorFactory) -> None:
-        self._model = module.model
+    def __init__(self, module: Executable) -> None:
+        self._model, self._held = module.model, module.held
         self._given: dict[str, Any] = {}
         self._outputs: list[Any] = []
 
     def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Sets an input by its name or number, and others by their names. What is none of them is a parameter, which the model
-        holds since it was built."""
-        names = list(self._model.inputs)
+        """Sets an input by its name or number, and others by their names. A parameter may be given too, with the values that the
+        model was built with. Raises TVMError for other values of one, and for what is neither."""
         if key is not None:
-            params[names[key] if isinstance(key, int) else key] = value
+            params[self._name(key)] = value
         for name, given in params.items():
-            if name in names:
-                self._given[name] = np.array(given.numpy() if hasattr(given, "numpy") else given)
+            array = np.array(given.numpy() if hasattr(given, "numpy") else given)
+            if name in self._model.inputs:
+                self._given[name] = array
+            elif name not in self._held:
+                raise TVMError(f"could not find {name!r} in the model's inputs, {', '.join(self._model.inputs)}")
+            elif Param.of(array).digest != self._held[name]:
+                raise TVMError(f"{name!r} was compiled with other values: relay.build(module, target, params=params) takes these")
+
+    def _name(self, key: str | int) -> str:
+        """An input's name, given that or its number."""
+        names = list(self._model.inputs)
+        if isinstance(key, int) and not 0 <= key < len(names):
+            raise TVMError(f"there is no input {key}; there are {len(names)}")
+        return names[key] if isinstance(key, int) else key
 
     def run(self, **input_dict: Any) -> None:
         """Runs the model, these inputs set before."""
@@ -72,17 +118,22 @@ class GraphModule:
 
     def get_input(self, index: str | int) -> nd.NDArray:
         """The input that was set, by its name or number."""
-        return nd.array(self._given[list(self._model.inputs)[index] if isinstance(index, int) else index])
+        name = self._name(index)
+        if name not in self._given:
+            raise TVMError(f"input {name!r} was not set")
+        return nd.array(self._given[name])
 
     def get_output(self, index: int, out: Any = None) -> nd.NDArray:
         """What the last run gave, by its number; copied to `out` too, where there is one."""
+        if not 0 <= index < len(self._outputs):
+            raise TVMError(f"there is no output {index}; there are {len(self._model.outputs)}, once it has run")
         result = nd.array(self._outputs[index])
         if out is not None:
             result.copyto(out)
         return result
 
 
-def create(graph_json_str: str, libmod: ExecutorFactory, device: Any = None) -> GraphModule:
+def create(graph_json_str: str, libmod: Executable, device: Any = None) -> GraphModule:
     """A GraphModule of what relay.build gave."""
     del graph_json_str, device
     return GraphModule(libmod)

@@ -6,6 +6,7 @@ A .tar holds what `export` writes for a .so; TVM's holds objects, which it would
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,22 @@ from ...runtime.folders import temporary_folder
 from ...runtime.load import load
 from ...runtime.module import Module
 
-__all__ = ["export_library", "load_kernels"]
+__all__ = ["export_library", "load_kernels", "write_archive"]
 
 
 def export_library(built: Kernel | Module, file_name: str | PathLike[str]) -> None:
     """Writes a .so, .a or .o with its header and manifest, or a .tar of the .so with both."""
     place = Path(file_name)
-    if place.suffix != ".tar":
+    if place.suffix == ".tar":
+        write_archive(place, built.export)
+    else:
         built.export(place, loadable=True)
-        return
+
+
+def write_archive(place: Path, export: Callable[[Path], Sequence[Path]]) -> None:
+    """Writes a .tar of what is exported as a .so."""
     with temporary_folder("library") as folder:
-        written = built.export(Path(folder, f"{place.stem}.so"))
+        written = export(Path(folder, f"{place.stem}.so"))
         with tarfile.open(place, "w") as archive:
             for path in written:
                 archive.add(path, path.name)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ...arguments import is_a
 from ...errors import FAULTS, TilewrightError, internal_error, user_source
 from ..errors import UnknownPass
 from ..node import Parts
@@ -80,7 +81,7 @@ def grouped(g: Parts) -> Parts:
 
 def passes_named(names: Sequence[str]) -> list[GraphPass]:
     """The passes of these names, in this order. Raises UnknownPass (TW0914)."""
-    unknown = [name for name in names if name not in PASSES]
+    unknown = [name for name in names if not is_a(name, str) or name not in PASSES]
     if unknown:
         raise UnknownPass(f"there is no pass {unknown[0]!r}"[:200], called=user_source(), allowed=", ".join(PASSES),
                           fix="g.transform() runs the default pipeline")

@@ -191,3 +191,25 @@ def test_a_library_loops_until_a_condition_is_false(tmp_path: Path) -> None:
         total, given = np.zeros((), "int64"), np.asarray(number, "int64")
         assert library.count(*(ctypes.c_void_p(array.ctypes.data) for array in (given, total, arena))) == 0
         assert total == max(-(-number // 3) * 3, 3)
+
+
+def conditions(depth: int) -> Graph:
+    """So many conditions inside of each other."""
+    b = Builder("inner")
+    b.input("c", (), "bool")
+    b.output("y", b.node("cos", b.input("x", (3,))))
+    inner = otherwise = b.graph()
+    for _ in range(depth):
+        b = Builder("outer")
+        c, x = b.input("c", (), "bool"), b.input("x", (3,))
+        b.output("y", b.node("if", c, c, b.node("sin", x), bodies=[inner, otherwise]))
+        inner = b.graph()
+    return inner
+
+
+def test_chains_of_conditions_are_read_back_up_to_a_depth_beyond_which_they_are_refused() -> None:
+    g, x = conditions(40), np.ones(3, "float32")
+    assert tw.graph.parse(str(g), params=g.params) == g
+    np.testing.assert_allclose(tw.build(g)(np.array(True), x), g.run(np.array(True), x)[0], rtol=1e-6)
+    with pytest.raises(tw.GraphError, match="nested more than 64 deep"):
+        conditions(65)

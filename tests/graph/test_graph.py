@@ -62,6 +62,7 @@ def test_names_values_and_extents_of_every_kind_survive_the_text() -> None:
     ("v3: float32[1, 4, h, w]", "v3: floaty[1, 4, h, w]", "not of floaty"),
     ("float32[1, 3, h, w]", "float32[1, 3, h(, w]", "extent that is none"),
     ("float32[1, 3, h, w]", "float32[1, 3, -1, w]", "extent that is none|integer"),
+    ("float32[1, 3, h, w]", "float32[1, 3, h / 2, w]", "which division"),
     ("output y = v3", "output y = v3 v3", "where the line ends"),
     ("output y = v3", "output mean = v3", "two outputs"),
     ("(2, 3)", "((((((((((2))))))))))", "nested too deep"),

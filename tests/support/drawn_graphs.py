@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import tilewright as tw
-from numpy.typing import NDArray
 from drawn_values import AnyValues
+from numpy.typing import NDArray
 from operator_cases import CASES, drawn_array
 from tilewright.graph import Builder
 
@@ -241,8 +241,8 @@ class _Drawing:
 
 
 def drawn_graph(random: np.random.Generator, nodes: int = 8) -> tuple[tw.graph.Graph, list[NDArray[Any]]]:
-    """A graph of about so many cases of operators, and arrays to call it with: of all that operators are, of values of any dtype and
-    extent, or of both; some have an open extent, and some keep an input as state."""
+    """A graph of about so many cases of operators, and arrays to call it with: of all that operators are, of values of any dtype
+    and extent, or of both; some have an open extent, and some keep an input as state."""
     drawing = _Drawing(random)
     mix = float(random.choice([0.0, 0.5, 1.0]))
     size = int(random.choice([1, 2, 3, 5, 8])) if mix and random.random() < 0.5 else None

@@ -58,7 +58,8 @@ class AnyValues:
 
     def shape(self) -> tuple[Any, ...]:
         """Up to four extents, often one of them n where the graph has it; 0, 1 and primes among them."""
-        extents: list[Any] = [int(self.choice((0, 1, 1, 2, 3, 3, 4, 5, 7))) for _ in range(int(self.choice((0, 1, 2, 2, 2, 3, 3, 4))))]
+        rank = int(self.choice((0, 1, 2, 2, 2, 3, 3, 4)))
+        extents: list[Any] = [int(self.choice((0, 1, 1, 2, 3, 3, 4, 5, 7))) for _ in range(rank)]
         if self.size is not None and extents and self.random.random() < 0.7:
             extents[int(self.random.integers(len(extents)))] = "n"
         return tuple(extents)

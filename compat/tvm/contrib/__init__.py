@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from . import cblas, cc, clang, dlpack, graph_executor, nvcc, pickle_memoize, tedd, utils
+from . import cblas, cc, clang, dlpack, graph_executor, graph_runtime, nvcc, pickle_memoize, tedd, utils
 from . import utils as util
-
-graph_runtime = graph_executor
 
 __all__ = ["cblas", "cc", "clang", "dlpack", "graph_executor", "graph_runtime", "nvcc", "pickle_memoize", "tedd", "util", "utils"]

@@ -28,6 +28,7 @@ from ..ir_module import IRModule
 from ..library import export_library, load_kernels
 from ..nd import is_emulated
 from ..nodes import ours
+from ..saved_model import LoadedModel
 from ..target import Target
 from ..tir import decl_buffer
 from ..transform import PassContext
@@ -62,12 +63,14 @@ class Module:
     def _device_source(self, fmt: str = "") -> str:
         return self.entry_func.source("ptx" if fmt == "ptx" else "cuda")
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> Any:
+        if name == "default" and name not in self._kernels and LoadedModel.is_one(self.entry_func):
+            return LoadedModel(self.entry_func).on
         if name not in self._kernels and name != _MAIN:
             raise AttributeError(f"the module has no function {name!r}; there are {', '.join(self._kernels)}")
         return self._kernels.get(name, self.entry_func)
 
-    def get_function(self, name: str, query_imports: bool = False) -> Kernel:
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
         """The kernel of this name."""
         del query_imports
         return self[name]

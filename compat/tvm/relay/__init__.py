@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ....driver import build as _driver
 from ....graph.graph import Graph
 from ....graph.model import Model
 from ....graph.node import Param
+from ..library import write_archive
 from ..nd import NDArray
+from ..transform import PassContext
 from . import frontend
 
-__all__ = ["ExecutorFactory", "build", "frontend"]
+__all__ = ["ExecutorFactory", "build", "build_config", "frontend"]
+
+build_config = PassContext
+"""What TVM called the context of a build until 0.7."""
 
 
 class ExecutorFactory:
     """A model that was built: `graph, lib, params = ...`, or lib["default"](dev) for graph_executor.GraphModule."""
 
-    def __init__(self, model: Model, graph: str) -> None:
-        self.model, self._graph = model, graph
+    def __init__(self, model: Model, graph: Graph) -> None:
+        self.model, self._graph = model, str(graph)
+        self.held = {name: param.digest for name, param in graph.constants.items()}
 
     def get_graph_json(self) -> str:
         """The graph's text."""
@@ -31,8 +38,11 @@ class ExecutorFactory:
         return {}
 
     def export_library(self, path: str, **_: object) -> None:
-        """Writes it as a library that C calls (docs/models.md)."""
-        self.model.export(path)
+        """Writes it as a library that C calls (docs/models.md), or a .tar of one; tvm.runtime.load_module reads both."""
+        if Path(path).suffix == ".tar":
+            write_archive(Path(path), self.model.export)
+        else:
+            self.model.export(path)
 
     def __getitem__(self, name: str) -> Any:
         if name != "default":
@@ -58,4 +68,4 @@ def build(
     given = {name: Param.of(getattr(value, "numpy", lambda value=value: value)()) for name, value in (params or {}).items()
              if name in ir_mod.constants}
     g = Graph.of(replace(ir_mod, constants={**ir_mod.constants, **given})) if given else ir_mod
-    return ExecutorFactory(_driver.build(g, target=str(target)), str(g))
+    return ExecutorFactory(_driver.build(g, target=str(target)), g)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright.compat import tvm
 from tilewright.compat.tvm import relay
-from tilewright.compat.tvm.contrib import graph_executor
+from tilewright.compat.tvm.contrib import graph_executor, graph_runtime
 
 
 def net() -> tw.graph.Graph:
@@ -79,3 +80,36 @@ def test_programs_of_torch_with_inputs_as_they_are_to_be_called() -> None:
         relay.frontend.from_pytorch(torch.export.export(Difference(), args), [("x", (2, 3))])
     with pytest.raises(tvm.TVMError, match="TorchScript is not read"):
         relay.frontend.from_pytorch(torch.jit.trace(Difference(), args), infos)
+
+
+@pytest.mark.parametrize("file", ["libnet.so", "net.tar"])
+def test_an_exported_model_is_loaded_and_run(tmp_path: Path, file: str) -> None:
+    b = tw.graph.Builder("net")
+    w = np.arange(12, dtype="float32").reshape(3, 4)
+    product = b.node("matmul", b.input("data", ("n", 3)), b.param("w", w))
+    b.output("y", b.node("relu", product))
+    b.output("total", b.node("sum", product, axes=(0,)))
+    with relay.build_config(opt_level=3):
+        relay.build(b.graph(), target="llvm").export_library(str(tmp_path / file))
+    loaded = tvm.runtime.load_module(str(tmp_path / file))
+    module = graph_runtime.GraphModule(loaded["default"](tvm.cpu(0)))
+    for n in (3, 1):
+        data = np.linspace(-1, 1, n * 3, dtype="float32").reshape(n, 3)
+        module.run(data=tvm.nd.array(data))
+        np.testing.assert_allclose(module.get_output(0).numpy(), np.maximum(data @ w, 0), rtol=1e-5)
+        np.testing.assert_allclose(module.get_output(1).numpy(), (data @ w).sum(0), rtol=1e-5, atol=1e-6)
+    with pytest.raises(tvm.TVMError, match="could not find 'date'"):
+        module.run(date=np.zeros((2, 3), "float32"))
+
+
+def test_what_is_not_as_it_was_built_is_refused() -> None:
+    module = graph_executor.GraphModule(relay.build(net(), target="llvm")["default"](tvm.cpu(0)))
+    module.set_input(w=net().params["w"])
+    with pytest.raises(tvm.TVMError, match="'w' was compiled with other values"):
+        module.set_input("w", np.zeros((3, 4), "float32"))
+    for wrong, reason in (
+        (lambda: module.set_input("nothing", 1), "could not find 'nothing'"), (lambda: module.set_input(3, 1), "no input 3"),
+        (lambda: module.get_input("data"), "'data' was not set"), (lambda: module.get_output(0), "no output 0"),
+    ):
+        with pytest.raises(tvm.TVMError, match=reason):
+            wrong()

@@ -42,6 +42,8 @@ def test_passes_are_chosen_by_name() -> None:
     assert g.transform("moves") is g
     with pytest.raises(tw.GraphError, match=r"(?s)TW0914: there is no pass 'fuse'.*dead, quantized, common"):
         g.transform("fuse")
+    with pytest.raises(tw.GraphError, match="TW0914"):
+        g.transform(["common"])  # type: ignore[arg-type]
 
 
 def test_a_build_takes_the_passes_that_its_options_allow() -> None:
