@@ -77,9 +77,10 @@ class RowBlock:
     def bind_rows(self, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
         """Binds the loops over rows, and those over the elements that are stored of each, which threads share; returns the loop
         under which a row is computed."""
+        if outer:
+            stage.reorder(*outer, *inner)
         elements = fused(stage, inner) if inner else None
         if outer:
-            stage.reorder(*outer, *([elements] if elements is not None else []))
             whole = self.along or fixed_extent(outer[-1]) < WARP
             block, row = stage.split(fused(stage, outer) if whole else outer[-1], factor=self.beside)
             block = block if whole else fused(stage, [*outer[:-1], block])

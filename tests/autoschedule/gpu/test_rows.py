@@ -39,6 +39,11 @@ def test_a_row_of_several_dimensions_stays_in_registers_too() -> None:
     assert gpu_choices.differs(topi.nn.group_norm(A, gamma, te.placeholder((6,), name="beta"), 3), rng) == ""
 
 
+def test_a_row_may_have_another_axis_between_its_own() -> None:
+    rows = topi.nn.layer_norm(te.placeholder((3, 4, 63, 3), name="A"), axis=(0, 2))
+    assert gpu_choices.differs(rows, np.random.default_rng(2), lambda ways: len(ways) - 1, bits=False) == ""
+
+
 def test_few_sums_of_many_terms_are_shared_among_blocks() -> None:
     output = topi.sum(te.placeholder((1 << 19,), name="A"))
     s = tw.autoschedule.schedule([output], target=TARGET)
