@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import gpu_programs
+import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.codegen.cuda import unit
+from warpgroups import whole_numbers
 
-__all__ = ["BARRIER", "built", "dropped", "orders", "replaced"]
+__all__ = ["BARRIER", "built", "dropped", "everywhere", "exact_in_every_order", "nth_replaced", "orders", "replaced"]
 
 BARRIER = "__syncthreads();"
 
@@ -42,11 +44,36 @@ def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:
     return mutate
 
 
+def everywhere(old: str, new: str) -> Callable[[str], str]:
+    return replaced(old, new, -1)
+
+
+def nth_replaced(old: str, new: str, number: int) -> Callable[[str], str]:
+    """The `number`-th occurrence of `old` in the kernel replaced, from 0."""
+
+    def mutate(text: str) -> str:
+        places = [match.start() for match in re.finditer(re.escape(old), text[text.index('extern "C"'):])]
+        at = text.index('extern "C"') + places[number]
+        return text[:at] + new + text[at + len(old):]
+
+    return mutate
+
+
 def orders(monkeypatch: pytest.MonkeyPatch, count: int = 3) -> Iterator[int]:
     """So many orders of blocks and threads, in each of which the emulator then runs kernels."""
     for seed in range(count):
         monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
         yield seed
+
+
+def exact_in_every_order(program: gpu_programs.Program, kernel: Any, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """Holds the results of whole numbers against the reference, in several orders of blocks and threads; returns the inputs."""
+    inputs = whole_numbers(program)
+    for _ in orders(monkeypatch):
+        found = program.output()
+        kernel(*inputs, found)
+        np.testing.assert_array_equal(found, program.reference(*inputs))
+    return inputs
 
 
 def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate: Callable[[str], str],

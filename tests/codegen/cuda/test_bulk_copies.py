@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tilewright as tw
 from gpu_programs import Program, block, thread
-from planted_faults import BARRIER, built, orders, replaced
+from planted_faults import exact_in_every_order
 from tilewright import te
 from tilewright.errors import CudaError, ScheduleError
-from warpgroups import TARGET, wgmma_matmul, whole_numbers
+from warpgroups import TARGET, wgmma_matmul
 
 CASES: dict[str, dict[str, Any]] = {
     "rows of both": {"m": 131, "n": 72, "k": 200},
@@ -35,10 +35,6 @@ CASES: dict[str, dict[str, Any]] = {
     "resident pairs": {"m": 200, "n": 128, "k": 136, "resident": 2, "roles": True, "cluster": 2},
     "resident blocks with roles": {"m": 264, "n": 136, "k": 136, "resident": 4, "roles": True, "stages": 2},
 }
-
-
-def everywhere(old: str, new: str) -> Callable[[str], str]:
-    return replaced(old, new, -1)
 
 
 def window(n: int, m: int, stages: int = 3, dtype: str = "float32", tile: tuple[int, int] = (8, 32)) -> Program:
@@ -67,11 +63,7 @@ def window(n: int, m: int, stages: int = 3, dtype: str = "float32", tile: tuple[
 def test_products_of_boxes_are_exact_at_any_size_and_in_any_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = wgmma_matmul(**{"bulk": True, **CASES[name]})
     kernel = tw.build(program.schedule, program.args, target=TARGET)
-    inputs = whole_numbers(program)
-    for _ in orders(monkeypatch):
-        found = program.output()
-        kernel(*inputs, found)
-        np.testing.assert_array_equal(found, program.reference(*inputs))
+    inputs = exact_in_every_order(program, kernel, monkeypatch)
     found = program.output()
     kernel(*map(one_element_on, inputs), found)
     np.testing.assert_array_equal(found, program.reference(*inputs), err_msg="where the engine takes no address, a thread copies")
@@ -118,125 +110,6 @@ def test_the_schedule_replays_and_says_who_copies() -> None:
     program = wgmma_matmul(64, 64, 192, bulk=True)
     assert "pipeline(3, by='tma')" in program.schedule.as_python()
     assert 'tw_bulk_wait", ' in str(tw.lower(program.schedule, program.args))
-
-
-WAIT = "    tw_bulk_wait(&barriers[k_outer % 3], &phases[0], k_outer % 3);\n"
-PLACED = "tw_bulk_expect(&barriers[(k_outer + 2) % 3], 16384);"
-FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "there is no wait": (replaced(WAIT, ""), "TW0826.*began a copy|TW0827"),
-    "a wait for the place before": (replaced(WAIT, WAIT.replace("k_outer %", "(k_outer + 2) %")), "TW0826|TW0828|TW0827"),
-    "a wait of the wrong parity": (replaced("phases[0] = 0u", "phases[0] = 1u", 9), "TW0826"),
-    "some threads do not wait": (replaced(f"{WAIT}    {BARRIER}\n", "    if (thread_x > 5)\n" + WAIT), "TW082[0678]"),
-    "too many bytes are expected": (replaced(PLACED, PLACED.replace("16384", "16640")), "TW0828.*16640 bytes.*copies of 16384"),
-    "too few bytes are expected": (replaced(PLACED, PLACED.replace("16384", "8192")), "TW0828.*8192 bytes.*copies of 16384"),
-    "nobody arrives": (replaced(PLACED, ""), "TW0828.*1 more threads"),
-    "two threads arrive": (lambda text: re.sub(
-        r"thread_x == 0(\) \{\s*tw_bulk_expect)", r"thread_x < 2\1", text), "TW0827|TW0826|TW0820"),
-    "a barrier is made for two arrivals": (replaced("(&barriers[place], 1)", "(&barriers[place], 2)"), "TW0828"),
-    "a barrier is missing": (replaced("place < 3", "place < 2"), "TW0827.*nobody has made"),
-    "the engine is not told of barriers": (replaced("tw_bulk_begin();", ""), "TW0827.*has not told the copy engine"),
-    "every thread makes them": (lambda text: re.sub(r"if \(thread_x == 0\) (\{\n *for \(int place)", r"\1", text), "TW0827|TW0820"),
-    "no barrier behind their making": (lambda text: re.sub(
-        rf"tw_bulk_begin\(\);\n( *){re.escape(BARRIER)}", r"tw_bulk_begin();", text), "TW0820|TW0827"),
-    "a box goes where products read": (lambda text: text.replace(
-        "tw_bulk_copy_2(&A_matrix[(k_outer + 2) % 3 * 4096]", "tw_bulk_copy_2(&A_matrix[k_outer % 3 * 4096]"), "TW0826.*products"),
-    "no barrier before a place is filled again": (replaced(f"{WAIT}    {BARRIER}\n", WAIT), "TW0820|TW0826|TW0828"),
-    "a box goes to the other matrix": (lambda text: text.replace(
-        "tw_bulk_copy_2(&B_matrix[0], B_box", "tw_bulk_copy_2(&A_matrix[0], B_box"), "TW0826|TW0820|TW0821"),
-    "a box begins within a row": (replaced("tw_bulk_copy_2(&A_matrix[0]", "tw_bulk_copy_2(&A_matrix[8]"), "TW0824"),
-    "a box counts for another place": (
-        replaced("A_box, &barriers[(k_outer + 2) % 3]", "A_box, &barriers[k_outer % 3]"), "TW082[0678]"),
-    "boxes come in another order than they are waited for": (lambda text: text.replace(
-        "&A_matrix[0], A_box", "&A_matrix[9], A_box").replace("&A_matrix[4096], A_box", "&A_matrix[0], A_box").replace(
-        "&A_matrix[9], A_box", "&A_matrix[4096], A_box"), "TW082[67]"),
-    "a box is exchanged otherwise than products read": (
-        replaced("tw_emulated_box(to, map.words,", "unsigned long long words[16];\n"
-                 "  for (int i = 0; i < 16; ++i) words[i] = map.words[i];\n"
-                 "  words[1] = (words[1] & 0xffff) | 64 << 16;\n  tw_emulated_box(to, words,"),
-        "TW0827.*exchanged within 64 bytes, and it reads rows of 128"),
-    "products are not fenced": (replaced("tw_wgmma_fence();", ""), "TW0827.*since the last fence"),
-    "sums are stored before products are done": (replaced("tw_wgmma_wait<0>();", ""), "TW0826"),
-    "the result is stored where other warps still read": (
-        lambda text: re.sub(rf"{re.escape(BARRIER)}(\s*tw_wgmma_store)", r"\1", text), "TW0820"),
-    "the result is read before it is stored": (
-        lambda text: re.sub(rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}", r"\1\2", text), "TW0820"),
-    "a box comes where the result lies now": (lambda text: re.sub(
-        rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}",
-        rf"\1{BARRIER}\n if (thread_x == 0) {{ tw_bulk_expect(&barriers[2], 8192); "
-        r"tw_bulk_copy_2(&B_matrix[0], B_box, &barriers[2], 0, 0); }", text), "TW082[06]"),
-}
-
-
-@pytest.mark.parametrize("name", drawn.part(FAULTS, 5))
-def test_planted_faults_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate, message = FAULTS[name]
-    program = wgmma_matmul(64, 64, 256, bulk=True)
-    kernel = built(monkeypatch, program, mutate, TARGET)
-    for _ in orders(monkeypatch):
-        with pytest.raises(CudaError, match=rf"(?s){message}"):
-            kernel(*whole_numbers(program), program.output())
-
-
-READY, RELEASE = "tw_bulk_ready(&barriers[k_outer % 3], &phases[0], k_outer % 3);\n", "tw_bulk_release(&empty[k_outer % 3]);\n"
-ROLE_FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "places are not given back": (everywhere(RELEASE, ""), "TW0828.*more threads"),
-    "one warp does not give back": (everywhere(RELEASE, "if (thread_x > 31) " + RELEASE), "TW0828.*1 more threads"),
-    "places are given back before products are done": (
-        lambda text: text.replace(RELEASE, "").replace("tw_wgmma_wait<0>();", f"{RELEASE} tw_wgmma_wait<0>();"), "TW082[06]"),
-    "the producer does not wait for free places": (
-        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""), "TW082[0678]"),
-    "the producer waits at first": (everywhere("freed[0] = 4294967295u", "freed[0] = 0u"), "TW0828.*more threads"),
-    "products do not wait for boxes": (everywhere(READY, ""), "TW082[0678]"),
-    "a barrier of too few threads": (everywhere("tw_barrier_of(128)", "tw_barrier_of(96)"), "TW0820|TW0828"),
-    "a barrier of too many threads": (everywhere("tw_barrier_of(128)", "tw_barrier_of(160)"), "TW0828.*a barrier of 160 threads"),
-    "no barrier before the result is stored": (everywhere("tw_barrier_of(128);", ""), "TW0820"),
-    "all threads compute": (everywhere("tw_computes(128)", "tw_computes(256)"), "TW082"),
-    "nobody asks for boxes": (everywhere("tw_leads(128)", "tw_leads(999)"), "TW0828"),
-}
-
-
-def test_faults_of_barriers_waits_tokens_exchanges_boxes_and_clusters_are_many() -> None:
-    assert len({*FAULTS} | {*ROLE_FAULTS} | {*CLUSTER_FAULTS}) == len(FAULTS) + len(ROLE_FAULTS) + len(CLUSTER_FAULTS) >= 40
-
-
-@pytest.mark.parametrize("name", drawn.part(ROLE_FAULTS, 3))
-def test_planted_faults_of_roles_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate, message = ROLE_FAULTS[name]
-    program = wgmma_matmul(64, 64, 320, bulk=True, roles=True)
-    kernel = built(monkeypatch, program, mutate, TARGET)
-    for _ in orders(monkeypatch):
-        with pytest.raises(CudaError, match=rf"(?s){message}"):
-            kernel(*whole_numbers(program), program.output())
-
-
-RELEASE_ALL, MEET = "tw_bulk_release_all(&empty[k_outer % 3], 2);\n", "tw_cluster_barrier();\n"
-CLUSTER_FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "places are given back to the own block alone": (
-        everywhere(RELEASE_ALL, RELEASE.replace("tw_bulk", "tw_emulated")), "TW0828.*more threads"),
-    "free places are those of one block": (
-        everywhere("tw_bulk_init(&empty[place], 8)", "tw_bulk_init(&empty[place], 4)"), "TW082[0678]"),
-    "blocks do not meet before they copy": (replaced(f"__syncthreads();\n  {MEET}", "__syncthreads();\n"), "TW082[07]"),
-    "blocks do not meet at the end": (lambda text: text[:text.rindex(MEET)] + text[text.rindex(MEET) + len(MEET):],
-                                      "TW0827.*that block may have ended"),
-    "one block does not meet the others": (
-        lambda text: text[:text.rindex(MEET)] + "if (tw_block_rank() == 0) " + text[text.rindex(MEET):], "TW0827.*may have ended"),
-    "both blocks ask for one part": (everywhere("tw_floormod<int>(tw_block_rank(), 2)", "0"), "TW082[068]"),
-    "a part is asked for by one block for itself": (everywhere("k_outer % 3], 2, k_outer", "k_outer % 3], 1, k_outer"), "TW0828"),
-    "one block asks for no part": (
-        everywhere("tw_bulk_copy_2_to_all(&", "if (tw_block_rank() == 0) tw_bulk_copy_2_to_all(&"), "TW0828"),
-    "a block does not wait until the other is done": (
-        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""), "TW082[0678]"),
-}
-
-
-@pytest.mark.parametrize("name", drawn.part(CLUSTER_FAULTS, 3))
-def test_planted_faults_of_clusters_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate, message = CLUSTER_FAULTS[name]
-    program = wgmma_matmul(64, 128, 320, bulk=True, roles=True, cluster=2)
-    kernel = built(monkeypatch, program, mutate, TARGET)
-    for _ in orders(monkeypatch):
-        with pytest.raises(CudaError, match=rf"(?s){message}"):
-            kernel(*whole_numbers(program), program.output())
 
 
 def test_blocks_of_a_cluster_fetch_what_both_read_once() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import drawn
 import gpu_programs
 import numpy as np
 import pytest
 import tilewright as tw
+from gpu_faults import FAULTS
 from gpu_programs import pipelined_matmul
-from planted_faults import BARRIER, built, dropped, replaced
+from planted_faults import BARRIER, built
 from tilewright.errors import CudaError
 
 SHAPES = [(17, 33, 21, 3, 4), (32, 16, 24, 2, 1), (16, 16, 8, 4, 4), (1, 1, 1, 3, 4), (31, 20, 40, 5, 4)]
@@ -63,60 +63,9 @@ def test_arguments_that_are_not_aligned_are_copied_an_element_at_a_time() -> Non
     np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-5)
 
 
-def wait_moved_down(text: str) -> str:
-    """The wait behind the loop that uses what it waits for."""
-    wait = "    tw_copies_wait<1>();\n"
-    assert wait in text
-    text, _, rest = text.partition(wait)
-    return text + rest.replace("  for (int i_inner_inner", wait + "  for (int i_inner_inner", 1)
-
-
-def nth_replaced(old: str, new: str, number: int) -> Callable[[str], str]:
-    def mutate(text: str) -> str:
-        places = [match.start() for match in re.finditer(re.escape(old), text[text.index('extern "C"'):])]
-        at = text.index('extern "C"') + places[number]
-        return text[:at] + new + text[at + len(old):]
-
-    return mutate
-
-
-FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "a wait leaves one group too many": (replaced("tw_copies_wait<1>()", "tw_copies_wait<2>()"), "TW0826: too early"),
-    "a wait leaves all groups": (replaced("tw_copies_wait<1>()", "tw_copies_wait<3>()"), "TW0826: too early"),
-    "there is no wait": (replaced("    tw_copies_wait<1>();\n", ""), "TW0826: too early"),
-    "the wait comes after the use": (wait_moved_down, "TW0826: too early"),
-    "the first groups are not committed": (nth_replaced("tw_copies_commit();", "", 0), "TW0826: too early"),
-    "groups in the loop are not committed": (nth_replaced("tw_copies_commit();", "", 1), "TW0826: too early"),
-    "there is no barrier behind the wait": (dropped(0), "TW082[06]"),
-    "the barrier stands before the wait": (replaced(
-        f"    tw_copies_wait<1>();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_copies_wait<1>();\n"), "TW082[06]"),
-    "only some threads wait": (replaced(
-        "    tw_copies_wait<1>();", "    if (thread_x < 4) tw_copies_wait<1>();"), "TW0826: too early"),
-    "a place is filled that is in use": (replaced("(k_outer + 2) % 3", "(k_outer + 3) % 3"), "TW082[06]"),
-    "a place is used that is being filled": (replaced("k_outer % 3 * 128 + k_inner", "(k_outer + 2) % 3 * 128 + k_inner"),
-                                             "TW0826: too early"),
-    "two copies go to one place": (replaced(
-        "&B_shared[thread_y * 32 + thread_x * 4 + first_k_outer * 128]", "&B_shared[thread_y * 32 + thread_x * 4]"),
-                                    "TW0826: too early"),
-    "a copy is not aligned": (replaced("tw_copy<16>(&A_shared[thread_y * 32", "tw_copy<16>(&A_shared[1 + thread_y * 32"), "TW0824"),
-    "a copy reaches beyond the tensor": (replaced("if (k_outer < 6)", "if (k_outer < 7)"), "TW0821"),
-}
-
-
-@pytest.mark.parametrize("name", drawn.part(list(FAULTS), 3))
-def test_planted_faults_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate, message = FAULTS[name]
-    program = pipelined_matmul(32, 32, 64, 3, 4)
-    kernel = built(monkeypatch, program, mutate)
-    for seed in range(3):
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
-        with pytest.raises(CudaError, match=message):
-            kernel(*program.inputs(), program.output())
-
-
 def test_what_is_found_too_early_is_said_with_both_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     program: gpu_programs.Program = pipelined_matmul(32, 32, 64, 3, 4)
-    kernel = built(monkeypatch, program, FAULTS["there is no wait"][0])
+    kernel = built(monkeypatch, program, FAULTS["copies: there is no wait"].mutate)
     with pytest.raises(CudaError, match=r"(?s)TW0826: too early in main_kernel0, line \d+: thread \(\d, \d, 0\) of block .* reads"
                                         r" byte \d+ of shared memory.*began a copy to it at line \d+, and has not waited for it"):
         kernel(*program.inputs(), program.output())

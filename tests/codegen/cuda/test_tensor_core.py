@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
 from gpu_programs import Program, block, mma_matmul, thread
-from planted_faults import built, dropped, replaced
 from tilewright import te
 from tilewright.errors import CudaError, LoweringError, TensorExpressionError
 
@@ -157,31 +155,6 @@ def test_the_schedule_copies_and_replays() -> None:
     texts = {str(tw.lower(s, program.args)) for s in (program.schedule, program.schedule.copy())}
     assert len(texts) == 1
     assert "cuda.mma_m16n8k16" in program.schedule.as_python()
-
-
-def under_half_a_warp(text: str) -> str:
-    return replaced("tw_mma_float16(&", "if (thread_x < 16) tw_mma_float16(&")(text)
-
-
-FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "half of a warp multiplies": (under_half_a_warp, "TW0823: shuffle"),
-    "tiles are used before they are fetched": (dropped(1), "TW0820: race"),
-    "tiles are fetched before they were used": (dropped(0), "TW0820: race"),
-    "sums are read before they are stored": (dropped(2), "TW0820: race"),
-    "rows are said to be aligned and are not": (replaced(", 40, 1);", ", 36, 1);"), "TW0824"),
-    "two warps store one tile": (replaced("&C_padded[thread_z * 512 + ", "&C_padded["), "TW0820: race"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate, message = FAULTS[name]
-    program = mma_matmul(37, 45, 70)
-    kernel = built(monkeypatch, program, mutate)
-    for seed in SEEDS:
-        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
-        with pytest.raises(CudaError, match=message):
-            kernel(*program.inputs(), program.output())
 
 
 def test_dp4a_adds_four_products_at_once() -> None:

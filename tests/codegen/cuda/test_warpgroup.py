@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from planted_faults import BARRIER, built, orders, replaced
+from planted_faults import BARRIER, exact_in_every_order
 from tilewright import te
 from tilewright.errors import CudaError, TensorExpressionError
 from warpgroups import TARGET, wgmma_matmul, whole_numbers
@@ -31,11 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
 def test_products_are_exact_at_any_size_and_in_any_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = wgmma_matmul(**CASES[name])
     kernel = tw.build(program.schedule, program.args, target=TARGET)
-    inputs = whole_numbers(program)
-    for _ in orders(monkeypatch):
-        found = program.output()
-        kernel(*inputs, found)
-        np.testing.assert_array_equal(found, program.reference(*inputs))
+    exact_in_every_order(program, kernel, monkeypatch)
     if name == "rows of both":  # which come by 16 bytes
         assert kernel.kernels[0].bank_conflicts == 0, "parts of rows are exchanged so that threads meet no bank twice"
 
@@ -73,41 +68,6 @@ def test_copies_of_later_iterations_begin_while_products_are_under_way() -> None
     places = [loop.index(each) for each in ("tw_copies_wait", BARRIER, "tw_wgmma_float16", "tw_wgmma_commit", "tw_copy<16>",
                                             "tw_copies_commit", "tw_wgmma_wait<0>")]
     assert places == sorted(places) and loop[:places[-1]].count(BARRIER) == 1
-
-
-WAIT = "    tw_wgmma_wait<0>();\n"
-FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "products begin without a fence": (replaced("    tw_wgmma_fence();\n", ""), "TW0827.*before the first product"),
-    "sums are touched after the fence": (replaced("    tw_wgmma_fence();\n", (
-        "    tw_wgmma_fence();\n    if (k_outer) C_matrix_wgmma_c[0] += 1.0f;\n")), "TW0827.*touched the sums"),
-    "products are not committed": (replaced("    tw_wgmma_commit();\n", ""), "TW0826.*products of four warps have begun"),
-    "a wait leaves the last group": (replaced("tw_wgmma_wait<0>()", "tw_wgmma_wait<1>()"), "TW0826"),
-    "sums are read in the loop, before the wait": (replaced(
-        WAIT, "    if (C_matrix_wgmma_c[0] > 9.0f) C[0] = 1.0f;\n" + WAIT), "TW0826.*its registers.*sums of a product"),
-    "there is no wait": (replaced(WAIT, ""), "TW0826"),
-    "the wait stands before the commit": (lambda text: text.replace(WAIT, "").replace(
-        "    tw_wgmma_commit();\n", f"{WAIT}    tw_wgmma_commit();\n"), "TW0826"),
-    "a tile is filled while products read it": (
-        lambda text: text.replace("(k_outer + 2) % 3", "k_outer % 3"), "TW0826.*products of four warps have begun that read it"),
-    "what threads stored is not fenced": (replaced("    tw_proxy_fence();\n", ""), "TW0827.*stored what it reads"),
-    "the fence stands behind the barrier": (replaced(
-        f"    tw_proxy_fence();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_proxy_fence();\n"), "TW0827|TW0820"),
-    "there is no barrier behind the copies": (replaced(
-        f"    tw_proxy_fence();\n    {BARRIER}\n", "    tw_proxy_fence();\n"), "TW0820|TW0826|TW0827"),
-    "two warps of four begin a product": (lambda text: re.sub(
-        r"\n    (tw_wgmma_float16_64<0, 1>\(.*\);)", r"\n    if (thread_x < 64) \1", text, count=1), "TW0827.*not all threads"),
-    "a tile begins in the middle of eight rows": (replaced("&A_matrix[k_outer", "&A_matrix[64 + k_outer"), "TW0824"),
-}
-
-
-@pytest.mark.parametrize("name", drawn.part(FAULTS, 3))
-def test_planted_faults_are_found_in_every_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate, message = FAULTS[name]
-    program = wgmma_matmul(64, 64, 200)
-    kernel = built(monkeypatch, program, mutate, TARGET)
-    for _ in orders(monkeypatch):
-        with pytest.raises(CudaError, match=rf"(?s){message}"):
-            kernel(*whole_numbers(program), program.output())
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
