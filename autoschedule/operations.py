@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..schedule import Schedule
 
 __all__ = ["axes_in", "axes_of", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into",
-           "is_expensive", "is_known", "is_plain", "loads_of", "size_of", "source", "weight"]
+           "is_expensive", "is_known", "is_plain", "is_shareable", "loads_of", "size_of", "source", "weight"]
 
 _CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"} | {
     name for name, row in INTRINSICS.items() if row.operands == "integer" or row.result == "bool"}
@@ -119,6 +119,11 @@ def is_expensive(op: Operation) -> bool:
 def is_plain(op: Operation) -> bool:
     """Whether it computes one tensor element by element, so that readers can take its expression in its place."""
     return bool(op.values) and not op.calls_intrinsic and op.reduction is None and op.num_outputs == 1
+
+
+def is_shareable(op: Operation) -> bool:
+    """Whether threads may share its reduction, if it is one: each of them would begin with the value that is given to start from."""
+    return op.reduction is None or not op.reduction.init
 
 
 def inlined_into(s: Schedule, op: Operation) -> list[Operation]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...codegen.gpus import gpu_of
 from ...ir.expr import IterVar
 from ...te.operation import Operation
-from ..operations import fixed_extent, is_plain
+from ..operations import fixed_extent, is_plain, is_shareable
 from ..row_chain import RowChain, row_chain
 from .elements import element_a_thread
 from .row_blocks import Row, RowBlock, bytes_at_once, rows_read, shared_rows
@@ -40,7 +40,8 @@ def rows(group: Group) -> None:
     place = {op: at for at, op in enumerate((*group.parts, group.anchor))}
     chain, _ = row_chain(group.anchor, place, group.parts.__contains__)
     assert chain is not None, "the group was cut as a chain"
-    if not all(fixed_extent(axis) for op in place for axis in (*op.axis, *op.reduce_axis)):  # sizes that the call decides, or none
+    known = all(fixed_extent(axis) for op in place for axis in (*op.axis, *op.reduce_axis))
+    if not known or not all(map(is_shareable, place)):  # sizes that the call decides, or none
         element_a_thread(group)
         return
     group.inline_cheap_heads()

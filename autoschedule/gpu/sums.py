@@ -20,7 +20,7 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..estimate import Estimate
-from ..operations import axes_in, contiguous, elements, fixed_extent, loads_of
+from ..operations import axes_in, contiguous, elements, fixed_extent, is_shareable, loads_of
 from ..plan import Candidate
 from .elements import element_a_thread
 from .register_tiles import register_tiles
@@ -44,7 +44,7 @@ def sums(group: Group) -> None:
     group.inline_cheap_heads()
     row = _row(group, extent, results)
     candidates = [Candidate("an element a thread", partial(element_a_thread, group), _alone(group.anchor, gpu, row))]
-    if extent and results and not group.parts:
+    if extent and results and not group.parts and is_shareable(op):
         candidates += shared_rows(gpu, row, partial(_together, group)) + _among_blocks(group, gpu, row)
     group.choose("sums", register_tiles(group, gpu) or candidates)
 

@@ -31,6 +31,17 @@ def rows(rng: np.random.Generator) -> Any:
     return topi.nn.layer_norm(A, te.placeholder(shape[2:], name="gamma"), te.placeholder(shape[2:], name="beta"), axis=[2])
 
 
+@pytest.mark.parametrize("shape", [(3, 3000), (1, 1 << 15)])
+def test_sums_that_begin_with_a_value_of_their_own_begin_with_it_once(shape: tuple[int, int]) -> None:
+    A = te.placeholder(shape, name="A")
+    k, m = te.reduce_axis((0, shape[1]), "k"), te.reduce_axis((0, shape[1]), "m")
+    totals = te.compute(shape[:1], lambda i: te.sum(A[i, k], axis=k, init=te.const(2.0)), name="totals")
+    tops = te.compute(shape[:1], lambda i: te.max(A[i, m], axis=m, init=te.const(0.5)), name="tops")
+    rows = te.compute(shape, lambda i, j: A[i, j] - tops[i], name="rows")
+    for output in (totals, rows):
+        assert gpu_choices.differs(output, np.random.default_rng(3), lambda ways: len(ways) - 1) == ""
+
+
 @pytest.mark.parametrize("at", range(drawn.count(3, 300)))
 @pytest.mark.parametrize("draw", [reduced, rows])
 def test_drawn_reductions_are_right_in_every_way_that_there_is(draw: Any, at: int) -> None:
