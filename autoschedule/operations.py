@@ -122,7 +122,7 @@ def is_plain(op: Operation) -> bool:
 
 
 def is_shareable(op: Operation) -> bool:
-    """Whether threads may share its reduction, if it is one: each of them would begin with the value that is given to start from."""
+    """Whether threads may share its reduction, if it is one: each would begin with the value that is given to begin with."""
     return op.reduction is None or not op.reduction.init
 
 
