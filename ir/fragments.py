@@ -1,7 +1,8 @@
 """Fragments: tiles of matrices that lie spread over the registers of a warp, or of four, as a tensor core reads them.
 
 A buffer of such a scope is a matrix like any other to whatever looks at indices; its last two dimensions consist of whole
-tiles. Which lane has which element is known to the instructions alone, so that only they can touch it on a GPU.
+tiles. Which lane has which element is as the PTX ISA draws it (sections "Matrix Fragments for mma", "Register Fragments for
+wgmma"): instructions know it, and `element_of` tells it, for threads that compute with their own elements.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from math import prod
 from ..errors import InternalError
 from .buffer import Buffer
 from .dtype import DType
-from .expr import Call, Node, StringImm
+from .expr import Call, Expr, Node, StringImm
+from .ops import floordiv, floormod
 
-__all__ = ["FRAGMENT_SCOPES", "HALF_SCOPES", "WARPGROUP_CALLS", "WARPGROUP_LANES", "WARP_CALLS", "WARP_LANES", "WGMMA_COLUMNS",
-           "fragment_registers", "fragment_tile", "is_warp_call", "lanes_together"]
+__all__ = ["FRAGMENT_SCOPES", "HALF_SCOPES", "LANES", "WARPGROUP_CALLS", "WARPGROUP_LANES", "WARP_CALLS", "WARP_LANES",
+           "WGMMA_COLUMNS", "element_of", "fragment_registers", "fragment_tile", "is_warp_call", "lanes_together"]
 
 _M, _N, _K_BYTES = 16, 8, 32
 HALF_SCOPES = {"mma_a8": "mk", "mma_at8": "km", "mma_b8": "kn", "mma_bt8": "nk"}
@@ -25,6 +27,8 @@ sums each of four warps has 16 rows of."""
 WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))}
 """By the bytes of an element, the columns of sums that one wgmma has."""
 WARP_LANES, WARPGROUP_LANES = 32, 128
+LANES = (4, 8)
+"""Of a warp, places in a group and groups: a group has a row of A and C, or a column of B."""
 WARP_CALLS, WARPGROUP_CALLS = "tw_mma_", "tw_wgmma_"
 """How the names of device functions begin that all lanes of a warp, or of four, must call together, with the same arguments."""
 
@@ -42,6 +46,24 @@ def fragment_registers(buffer: Buffer) -> int:
     if buffer.scope not in FRAGMENT_SCOPES:
         raise InternalError(f"{buffer.name}, in {buffer.scope} memory, is no fragment")
     return prod(fragment_tile(buffer.scope, buffer.dtype)) // _lanes_of(buffer.scope)
+
+
+def element_of(buffer: Buffer, row: Expr, column: Expr) -> tuple[Expr, Expr, Expr]:
+    """Who has an element, of its tile: the group, of a warp or of four, the place in it, and which of the lane's elements it is."""
+    own, other = (column, row) if FRAGMENT_SCOPES[buffer.scope] in ("km", "kn") else (row, column)
+    each = 2 if "k" not in FRAGMENT_SCOPES[buffer.scope] else 4 // buffer.dtype.bytes  # neighbours in one lane
+    group, place = floormod(own, LANES[1]), floormod(floordiv(other, each), LANES[0])
+    if _lanes_of(buffer.scope) > WARP_LANES:
+        group = floormod(floordiv(own, _M), _lanes_of(buffer.scope) // WARP_LANES) * LANES[1] + group
+    rows = _M // LANES[1] if "m" in FRAGMENT_SCOPES[buffer.scope] else 1
+    below, beside = floormod(floordiv(own, LANES[1]), rows), floordiv(floormod(other, _width_of(buffer)), each * LANES[0])
+    return group, place, (beside * rows + below) * each + floormod(other, each)
+
+
+def _width_of(buffer: Buffer) -> int:
+    """Columns of a tile of sums, or its terms."""
+    rows, columns = fragment_tile(buffer.scope, buffer.dtype)
+    return rows if FRAGMENT_SCOPES[buffer.scope] in ("km", "kn") else columns
 
 
 def _lanes_of(scope: str) -> int:

@@ -65,7 +65,7 @@ class _Attention:
         if "merged" in parts:
             stage, at = self._merge(stage, task)
         masked = parts.get("masked", parts["scores"])
-        for part in (masked, *(parts[name] for name in ("max", "exp", "sum", "value"))):
+        for part in (masked, *(parts[name] for name in ("max", "exp", "sum", "rounded", "value") if name in parts)):
             s[part].compute_at(stage, at)
         self._lanes_of_queries(s[parts["query"]])
         if self.block <= FEW:
@@ -74,7 +74,9 @@ class _Attention:
             self._products(masked)
         for name in ("max", "sum"):
             self._reduced(parts[name])
-        self._lanes_of_queries(s[parts["exp"]])
+        for name in ("exp", "rounded"):
+            if name in parts:
+                self._lanes_of_queries(s[parts[name]])
         self._values()
 
     def _store(self) -> IterVar:

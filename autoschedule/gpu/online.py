@@ -35,6 +35,7 @@ from ..loops import fused
 from ..operations import axes_in, axes_of, depends_on, fixed_extent, is_plain, source
 from ..plan import Candidate, Decision
 from ..registry import registered
+from .online_cores import apply_on_cores, core_tiles, time_on_cores
 from .online_form import OnlineForm, online_form, sides_of
 from .threads import LAUNCH, WARP, blocks_at_once, lanes_of
 
@@ -93,10 +94,14 @@ def online(group: Group) -> bool:
     if form is None or any(rule.matches(group) for rule in registered()):
         return False
     gpu = gpu_of(group.target)
-    ways = sorted(((_time(form, tile, gpu), tile) for tile in _tiles(form, gpu)), key=lambda way: way[0].seconds)
+    ways: list[tuple[Estimate, str, Callable[[], None]]] = [
+        *((time_on_cores(form, each, gpu), str(each), partial(apply_on_cores, group.s, form, each))
+          for each in core_tiles(form, gpu)),
+        *((_time(form, tile, gpu), str(tile), partial(_apply, group.s, form, tile)) for tile in _tiles(form, gpu))]
     if not ways:
         return False
-    candidates = [Candidate(str(tile), partial(_apply, group.s, form, tile), time) for time, tile in ways]
+    ways.sort(key=lambda way: way[0].seconds)
+    candidates = [Candidate(text, apply, time) for time, text, apply in ways]
     candidates.append(Candidate("each operation apart, scores in memory", lambda: None, _time_apart(form, gpu)))
     replace(group, output=form.output, parts=(form.product,)).choose("online", candidates)
     return True

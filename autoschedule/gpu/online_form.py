@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ir.expr import FloorMod, IntImm, IterVar, ProducerLoad
+from ...ir.expr import Cast, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...schedule.errors import BadOnline
 from ...schedule.model.inlined import expanded
@@ -18,12 +18,12 @@ from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor, tensor_of
 from ...te.weighted import weighted_sum
 from ..contractions import converted
-from ..operations import axes_in, axes_of, depends_on, elements, fixed_extent, is_plain
+from ..operations import axes_in, axes_of, depends_on, elements, fixed_extent, is_plain, source
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["OnlineForm", "online_form", "sides_of"]
+__all__ = ["OnlineForm", "heads_of", "online_form", "sides_of"]
 
 TRIED = 16
 """Terms of a chunk of the schedule that is tried: any number tells as much."""
@@ -48,7 +48,9 @@ class OnlineForm:
     after how many they begin anew; 0 for never. row: which of the rows of the scores is a block's; kept: what lies between the
     product and the scores, and between the sum and the output. outer: what merges chunks of chunks. sizes: rows, terms, depth,
     columns, and how often. share: of the terms that count, on average. is_copied: whether what is read of each part of the sum
-    lies in memory as it is multiplied, elements of 4 bytes, so that asynchronous copies can bring it."""
+    lies in memory as it is multiplied, elements of 4 bytes, so that asynchronous copies can bring it. rows: of the sum where a
+    row of the output is one of several of its dimensions. kind: the dtype of 16 bits that both products take; "" where they take
+    none, or two."""
 
     value: Operation
     product: Operation
@@ -61,6 +63,8 @@ class OnlineForm:
     sizes: tuple[int, int, int, int, int]
     share: float
     is_copied: bool
+    rows: int
+    kind: str
 
 
 def online_form(s: Schedule, op: Operation) -> OnlineForm | None:
@@ -103,7 +107,26 @@ def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm 
     varies = depends_on((merged if outer is None else outer.op).reduce_axis[0])
     return OnlineForm(op, stage.origin_op, output.stage.origin_op, None if outer is None else outer.origin_op, of_product,
                       output.at, row, (*between, *output.inlined), sizes, 0.5 if varies else 1.0,
-                      _is_copied(s, stage.op, of_product[1], made["factor"].op))
+                      _is_copied(s, stage.op, of_product[1], made["factor"].op), fixed_extent(merged.axis[row]),
+                      _kind(s, stage.op, made))
+
+
+def heads_of(s: Schedule, product: Operation) -> list[Operation]:
+    """What the factors of a product are elements of, where those are computed for it alone, element by element."""
+    heads = [s[source(side)] for side in sides_of(product)]
+    return [each.origin_op for each in heads if is_plain(each.op) and len(each.readers) == 1 and not each.is_output
+            and not each.is_scheduled()]
+
+
+def _kind(s: Schedule, product: Operation, made: dict[str, Tensor]) -> str:
+    """The dtype of 16 bits of what both products multiply; empty where there is none."""
+    heads = {s[head].op: s[head].op.values[0] for head in heads_of(s, product)}
+    both = [heads.get(source(side).op, factor) if not isinstance(factor, Cast) else factor
+            for side, factor in zip(sides_of(product), factors(product) or (), strict=False)]
+    taken = {str(each.value.dtype) if isinstance(each, Cast) else "" for each in both}
+    taken |= {str(made[name].dtype) if name in made else "" for name in ("rounded", "factor")}
+    kind = taken.pop()
+    return kind if not taken and kind in ("float16", "bfloat16") and product.output(0).dtype == "float32" else ""
 
 
 def _is_copied(s: Schedule, product: Operation, terms: int, factor: Operation) -> bool:

@@ -165,6 +165,8 @@ class ExprEmitter(ABC):
             name = "half" if dtype.kind == "float" else "bfloat16"
             inner = text.removeprefix(f"tw_from_{name}")
             copied = inner != text and bare(inner) != inner  # what memory held is stored as it is
+            rounded = text.removeprefix(f"tw_round_{name}")  # rounded once more, which storing does
+            text = bare(rounded) if rounded != text and bare(rounded) != rounded else text
             return bare(inner) if copied else f"tw_to_{name}({text})"
         return f"({self.byte})({text})" if dtype.is_bool else text
 

@@ -225,6 +225,16 @@ template <class T>
 static __device__ __forceinline__ T tw_shuffle(T value, int lane, int width) {
   return __shfl_sync(tw_group_mask(width), value, lane, width);
 }""",
+    "tw_warp_shuffle_down": """
+template <class T>
+static __device__ __forceinline__ T tw_warp_shuffle_down(T value, int distance, int width) {
+  return __shfl_down_sync(0xffffffffu, value, distance, width);
+}""",
+    "tw_warp_shuffle": """
+template <class T>
+static __device__ __forceinline__ T tw_warp_shuffle(T value, int lane, int width) {
+  return __shfl_sync(0xffffffffu, value, lane, width);
+}""",
     "tw_vector": """
 // TW_UNALIGNED is defined for arguments that are aligned to their elements alone.
 #ifdef TW_UNALIGNED

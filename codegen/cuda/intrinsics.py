@@ -8,6 +8,7 @@ from ...ir.copies import WAIT
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, StringImm
 from ...ir.ops import is_const
+from ...ir.passes.gpu.reduce import OF_WARPS, SHUFFLE, SHUFFLE_DOWN
 from ..clike import intrinsics as clike
 from ..clike.emit_expr import CallTable
 from .emit_expr import CudaExprEmitter
@@ -35,7 +36,7 @@ def _outside(em: CudaExprEmitter, call: Call, lane: int) -> str:
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
     operands = [em.value(arg, lane) for arg in call.args[1:]]
-    if name.value in ("tw_shuffle", "tw_shuffle_down"):
+    if name.value in (SHUFFLE, SHUFFLE_DOWN, *OF_WARPS.values()):
         wide = "int" if call.dtype.bits < 32 and not call.dtype.is_float else ""
         first = f"(int)({operands[0]})" if wide else operands[0]
         text = f"{name.value}({', '.join([first, *operands[1:]])})"

@@ -41,6 +41,7 @@ from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
 from ...ir.passes.gpu.roles import name_barriers, with_producer
+from ...ir.passes.gpu.row_values import move_row_values
 from ...ir.passes.gpu.swizzled import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.under_products import begin_products_first
@@ -126,6 +127,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
         Pass("lane_guards", lambda function: share_lane_guards(function, whole)),  # before loops become vectors
         Pass("lane_races", serialize_racing_lanes),  # after interiors, which may take memory out of the lanes that own it
+        Pass("row_values", move_row_values),  # guards that stay are known, and loops over elements are still loops
         Pass("overlay", separate),  # before barriers: it needs one where larger memory changes hands
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("proxy_fences", fence_stores),

@@ -14,8 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir.expr import Expr, IterVar, Reduce
+from ...ir.fragments import FRAGMENT_SCOPES
 from ...ir.ops import is_const
 from ...ir.visit import post_order
+from ...te.rewrite import collect_loads
+from ...te.tensor import tensor_of
+from ..model.group import Group
+from ..model.relations import spread_down
 from .nest import Nest
 from .stage_bounds import Loop
 
@@ -25,41 +30,44 @@ __all__ = ["Alike", "alike_values"]
 @dataclass(frozen=True)
 class Alike:
     """values: places of those that do not change along `axes`. within: the loops that lie in all loops over terms; across: those of
-    them that run over the axes."""
+    them that run over the axes and nothing else, in one thread."""
 
     values: frozenset[int]
     axes: frozenset[IterVar]
     within: tuple[Loop, ...]
-
-    @property
-    def across(self) -> tuple[Loop, ...]:
-        return tuple(loop for loop in self.within if loop.axis in self.axes)
+    across: tuple[Loop, ...]
 
     @property
     def beside(self) -> tuple[Loop, ...]:
-        return tuple(loop for loop in self.within if loop.axis not in self.axes)
+        return tuple(loop for loop in self.within if loop not in self.across)
 
 
 def alike_values(nest: Nest, reduction: Reduce, inner: Sequence[Loop]) -> Alike | None:
     """Which values of a reduction in registers are the same along axes of which the innermost loops are; None where none is. inner:
     its loops from the first over terms on."""
     stage, marks = nest.computation.stage, nest.stage_bounds.marks
-    if len(reduction.sources) < 2 or stage.scope != "local" or stage.store_predicate is not None:
+    if len(reduction.sources) < 2 or stage.scope not in ("local", *FRAGMENT_SCOPES) or stage.store_predicate is not None:
         return None
     last = max((at for at, loop in enumerate(inner) if marks.get(loop.axis, 0) & 2), default=-1)
     within = tuple(inner[last + 1:])
-    placed = {member.own_placement.loop for member in stage.schedule.placed_at(stage)}
-    if any(loop.thread or loop.axis in placed for loop in within):
+    if any(loop.thread and stage.scope == "local" for loop in within):
         return None
+    whole = {axis: frozenset({axis}) for axis in nest.computation.op.axis}
+    roots = spread_down(stage.relations, whole, lambda a, b: a | b)
+    own = {loop: roots[loop.axis] for loop in within if loop.var is not None and len(roots.get(loop.axis, ())) == 1}
     found: dict[frozenset[int], set[IterVar]] = {}
-    for loop in within:
-        axis = loop.axis
-        if loop.var is not None and axis in nest.computation.op.axis and not _reads(reduction.condition, axis):
+    for axis in frozenset[IterVar]().union(*own.values()):
+        if not _reads(reduction.condition, axis):
             found.setdefault(_unchanged(reduction, axis), set()).add(axis)
     values = max(found, key=len, default=frozenset[int]())
     if not values or len(values) == len(reduction.sources):
         return None
-    return Alike(values, frozenset(found[values]), within)
+    axes, inside = frozenset(found[values]), {loop.axis for loop in within}
+    placed = {each.op for member in stage.schedule.placed_at(stage) if member.own_placement.loop in inside
+              for each in (member.members if isinstance(member, Group) else [member])}
+    if any(tensor_of(load).op in placed for at in values for load in collect_loads(reduction.sources[at])):
+        return None  # what all have in common would be computed again for each
+    return Alike(values, axes, within, tuple(loop for loop in within if own.get(loop, roots.keys()) <= axes and not loop.thread))
 
 
 def _unchanged(reduction: Reduce, axis: IterVar) -> frozenset[int]:

@@ -118,7 +118,7 @@ def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: A
               for at, tensor in enumerate(nest.computation.op.outputs)]
     changing = [at for at in range(len(places)) if at not in alike.values]
     parts = [_combine(nest, reduction, alike.within, nest.buffers, places, each) for each in (changing, sorted(alike.values))]
-    own = nest.loops(alike.within, nest.guarded(parts[0], bounds.offsets), attach=False)
+    own = nest.loops(alike.within, nest.guarded(parts[0], bounds.offsets), attach=True)
     renamed: dict[Var, Expr] = {loop.var: Var(loop.var.name, loop.var.dtype) for loop in alike.beside if loop.var is not None}
     once = substitute(nest.guarded(parts[1], offsets, alike.axes), renamed)
     nest.renamed = {loop: each for loop in alike.beside if loop.var is not None and isinstance(each := renamed[loop.var], Var)}

@@ -22,6 +22,7 @@ from ...te.tf32 import within_tf32
 from ..errors import BadMatrix
 from ..model.axes import outline
 from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS, either, one_of
+from ..model.inlined import expanded, inlined_into
 from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -87,13 +88,13 @@ def matricize(
               A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
                                                 C[a, b, j] = C.matrix[a * 7 + b, j]
 
-    tensor: a sum over products, with axes of known extents and loops that are not scheduled yet. A factor that is an element,
-    converted, rounded to TF32 or neither, has a matrix of such elements; any other one that reads a tensor, `A[i, k] * d[k]`,
-    is computed once for each element of its matrix. rows, columns: axes that one factor alone depends on, and that the other
-    does; the others stay outer dimensions of all that depends on them. padding: rows, columns and terms become multiples
-    of these. turned: whether the matrix of rows is [k, i], and that of columns [j, k]. converted: whether elements of a matrix
-    are converted, once each, and not as they are stored; "int16": bytes are widened to that, and converted where they are
-    multiplied. Terms are added in the declared order of the reduce axes. Returns the
+    tensor: a sum over products, with axes of known extents and loops that are not scheduled yet; what is inlined into it stands in
+    its factors. A factor that is an element, converted, rounded to TF32 or neither, has a matrix of such elements; any other one
+    that reads a tensor, `A[i, k] * d[k]`, is computed once for each element of its matrix, before it is converted. rows, columns:
+    axes that one factor alone depends on, and that the other does; the others stay outer dimensions of all that depends on them.
+    padding: rows, columns and terms become multiples of these. turned: whether the matrix of rows is [k, i], and that of columns
+    [j, k]. converted: whether elements of a matrix are converted, once each, and not as they are stored; "int16": bytes are widened
+    to that, and converted where they are multiplied. Terms are added in the declared order of the reduce axes. Returns the
     matrices: of rows, of columns, of the result.
 
     Raises BadMatrix (TW0231), UnknownStage (TW0201).
@@ -142,7 +143,7 @@ def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | Non
         if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
             sides.append(value)
         elif any(isinstance(node, ProducerLoad) for node in post_order(factor)):
-            sides.append(factor)
+            sides.append(factor if as_converted else _stored(factor))
     return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
@@ -178,6 +179,8 @@ def _sides_of(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
 
 def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], converted: bool) -> _Product:
     op = stage.op.as_compute
+    if op is not None and op.num_outputs == 1 and inlined_into(stage):
+        op = replace(op, body=(expanded(stage),))
     sides = None if op is None else _sides(op, converted)
     if op is None or sides is None:
         raise _bad(stage, f"{stage.name} is no sum of products of what two tensors say", "te.sum(A[i, k] * B[k, j], axis=k)")

@@ -213,11 +213,12 @@ class _Chunks:
             made.append(self._made("rounded", [c, *self.rows, t], Cast(weight, weights.stored)))
             multiplied = Cast(self._read("rounded", [c, *self.rows, t]), kind)
         made.append(self._made("total", [c, *self.rows], self._reduced(self.total, weight)))
-        factor = self._within(self.found.factor, const(0, kind))
+        factor = _stored(self.found.factor)
+        factor = self._within(factor, const(0, factor.dtype))
         read = {node for node in post_order(factor) if isinstance(node, IterVar)}
         over = [c, *(axis for axis in self.rows if axis in read), t, *(axis for axis in self.op.axis if axis not in self.rows)]
         made.append(self._made("factor", over, factor))
-        part = self._reduced(self.op, Mul(multiplied, self._read("factor", over)))
+        part = self._reduced(self.op, Mul(multiplied, cast(self._read("factor", over), kind)))
         made.append(self._made("part", [c, *self.op.axis], part))
         return [*made, self._merged()]
 
@@ -320,6 +321,12 @@ class _Chunks:
 
     def _rows_of_peak(self) -> dict[IterVar, IterVar]:
         return dict(zip(tensor_of(self.weights.peak).op.axis, self.weights.axes, strict=True))
+
+
+def _stored(factor: Expr) -> Expr:
+    """What is converted to be multiplied: of floats of fewer bits these are kept."""
+    narrow = isinstance(factor, Cast) and factor.value.dtype.is_float and factor.value.dtype.bits < factor.dtype.bits
+    return factor.value if isinstance(factor, Cast) and narrow else factor
 
 
 def _longest(found: WeightedSum) -> Expr:

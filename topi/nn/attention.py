@@ -15,6 +15,12 @@ Beyond LONG keys these are computed for chunks of CHUNK keys, and the chunks mer
 (Milakov and Gimelshein 2018, Online normalizer calculation for softmax; Dao et al. 2022, FlashAttention, section 3.1), so
 that what is stored of the scores stays as small as a cache however many keys there are.
 
+float16 and bfloat16 are multiplied as they are and added up in float32, as matrix units do; weights are rounded to q's type before
+values are multiplied with them, and added up as they were (Dao 2023, FlashAttention-2; torch's scaled_dot_product_attention):
+
+    scores[b, j, i] = (sum over d of k[j, d] * q[b * BLOCK + i, d]) * scale * log2(e)
+    y[i, e]         = sum over j of rounded(weight[b, j, i]) * v[j, e] / sum over j of weight[b, j, i]
+
 Several heads of queries may share a head of keys and values (Ainslie et al. 2023, GQA). Where they have few queries each, as when a
 model writes word by word, the queries of all of them are one block, and keys and values are read once for it.
 """
@@ -59,16 +65,18 @@ def attention(
     """softmax(q k^T * scale + mask) v for each head, of q's type: (heads, queries, width) or (batch, heads, queries, width).
 
     q: (heads, queries, depth); k: (heads, keys, depth); v: (heads, keys, width), all with a batch before the heads or all
-    without; floats, which are computed with in float32 (float64 in float64). Keys and values may have fewer heads, of which each
-    serves as many heads of queries, one after the other. scale: 1 / sqrt(depth) where it is not given.
+    without; floats, which are computed with in float32 (float64 in float64). Of float16 and bfloat16 queries, keys and values are
+    multiplied as they are, and weights rounded to that type; sums, scores and exponentials are float32. Keys and values may have
+    fewer heads, of which each serves as many heads of queries, one after the other. scale: 1 / sqrt(depth) where it is not given.
     causal: query i sees the keys 0 to i + offset only, counted from the first key whatever the lengths, as in torch; what no
     query of a block sees is not computed. mask: what broadcasts to (batch, heads, queries, keys); bools, true where a query sees a
     key, whose score is `fill` elsewhere, or floats of q's type that are added to the scores. A query that sees no key, all its
     scores being -inf, gives 0, or NaN, as a softmax does, with unseen="nan". Without any key the result is 0.
 
     Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, and u |score| more
-    where a mask is added, each element is within (2 d + (keys + 12) u) max |v| of the exact value. float16 and bfloat16 round the
-    result once more. Raises BadAttention (TW0197).
+    where a mask is added, each element is within (2 d + (keys + 12) u) max |v| of the exact value. float16 and bfloat16 round
+    weights and the result once more, u being their unit: by u max |v|, and, of float16, 2**-25 keys max |v| where weights are
+    small. Raises BadAttention (TW0197).
     """
     _check(q, k, v)
     if mask is not None:
@@ -145,6 +153,11 @@ class _Attention:
     chunked: bool
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether what is multiplied is rounded to 16 bits, as matrix units take it."""
+        return self.q.dtype.bits == 16
+
+    @property
     def lead(self) -> tuple[Expr, ...]:
         """Batch and heads, or heads."""
         return (self.k if self.folded else self.q).shape[:-2]
@@ -158,7 +171,8 @@ class _Attention:
         block, keys, width = self.block, self.k.shape[-2], self.v.shape[-1]
         outer = (*self.lead, ceildiv(self.rows, block), *((ceildiv(keys, CHUNK),) if self.chunked else ()))
         length = te.const(CHUNK) if self.chunked else keys
-        scores = self._scores(self._query(scale), (*outer, length, block))
+        factor = scale if self.seen.is_absolute else scale * math.log2(math.e)
+        scores = self._scores(self._query(factor), (*outer, length, block), factor)
         lowest = te.min_value(self.kind) if self.seen.may_be_none else None
 
         def score(at: Sequence[Any], j: Expr, i: Expr) -> Expr:
@@ -167,9 +181,12 @@ class _Attention:
         peak = self._over_keys(te.max, (*outer, block), score, "max")
         weight = self._part((*outer, length, block), lambda *at: self._power(scores[at] - peak[(*at[:-2], at[-1])]), "exp")
         total = self._over_keys(te.sum, (*outer, block), lambda at, j, i: weight[(*at, j, i)], "sum")
+        multiplied = weight
+        if self.is_narrow:
+            multiplied = self._part(weight.shape, lambda *at: weight[at].astype(self.q.dtype).astype(self.kind), "rounded")
         value = self._over_keys(
             te.sum, (*outer, block, width),
-            lambda at, j, i, e: weight[(*at, j, i)] * self._read(self.v, at, self._key(at, j), e), "value")
+            lambda at, j, i, e: multiplied[(*at, j, i)] * self._read(self.v, at, self._key(at, j), e), "value")
         if self.chunked:
             total, value = self._merged(peak, total, value)
         shared = 0 if self.chunked else 1  # whether the numbers of a query share one sum
@@ -184,20 +201,23 @@ class _Attention:
 
         return te.compute((*self.q.shape[:-1], width), weighted, name="attention", tag="attention")
 
-    def _query(self, scale: float | Expr) -> Tensor:
-        """q[.., d, i] of each block, its scores in their unit; 0 where a block goes on behind the last query."""
-        factor = scale if self.seen.is_absolute else scale * math.log2(math.e)
+    def _query(self, factor: float | Expr) -> Tensor:
+        """q[.., d, i] of each block, times a factor where that may round it; 0 where a block goes on behind the last query."""
 
         def element(*at: Any) -> Expr:
             *lead, b, d, i = at
             row = b * self.block + i
             head, query = self._head_and_query(lead, row)
-            return self._within(row, self.q[(*lead[:-1], head, query, d)].astype(self.kind) * factor, te.const(0, self.kind))
+            value = self.q[(*lead[:-1], head, query, d)]
+            if self.is_narrow:
+                return self._within(row, value, te.const(0, value.dtype)).astype(self.kind)
+            return self._within(row, value.astype(self.kind) * factor, te.const(0, self.kind))
 
         return self._part((*self.lead, ceildiv(self.rows, self.block), self.q.shape[-1], self.block), element, "query")
 
-    def _scores(self, query: Tensor, shape: Sequence[Any]) -> Tensor:
-        """The products, -inf where a key is not seen."""
+    def _scores(self, query: Tensor, shape: Sequence[Any], factor: float | Expr) -> Tensor:
+        """The products, in their unit, -inf where a key is not seen. factor: what brings them to it where queries are multiplied as
+        they are."""
         r = te.reduce_axis((0, self.q.shape[-1]), name="d")
 
         def element(*at: Any) -> Expr:
@@ -206,7 +226,7 @@ class _Attention:
             return te.sum(self._read(self.k, outer, self._known_key(outer, j), r) * query[rows], axis=r)
 
         scores = self._part(shape, element, "scores")
-        if self.seen.all:
+        if self.seen.all and not self.is_narrow:
             return scores
 
         def masked(*at: Any) -> Expr:
@@ -214,7 +234,8 @@ class _Attention:
             *lead, b = self._block_of(outer)
             row = b * self.block + i
             head, query = self._head_and_query(lead, row)
-            score = self._masked(scores[at], (*lead[:-1], head, query, self._known_key(outer, j)), row)
+            score = scores[at] * factor if self.is_narrow else scores[at]
+            score = self._masked(score, (*lead[:-1], head, query, self._known_key(outer, j)), row)
             seen = self._key(outer, j) <= query + self.seen.offset
             return te.select(seen, score, te.const(-math.inf, self.kind)) if self.seen.causal else score
 

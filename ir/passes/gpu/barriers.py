@@ -39,14 +39,14 @@ from ...structural import Key, structural_key
 from ...visit import rebuild, seq, walk
 from .errors import DivergentBarrier
 from .hardware import THREAD_TAGS, Hardware
-from .reduce import SHUFFLE, SHUFFLE_DOWN
+from .reduce import OF_WARPS, SHUFFLE, SHUFFLE_DOWN
 
 __all__ = ["BARRIER", "COMPUTES", "barrier", "insert_barriers", "is_barrier"]
 
 BARRIER = "tw_barrier"
 COMPUTES = "tw_computes"
 """What tells threads that compute from those that only ask for copies: see roles.py."""
-_COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER, WAIT)
+_COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, *OF_WARPS.values(), BARRIER, WAIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,13 @@ from ...visit import Rewriter, children, rebuild, rewrite, seq, statements, subs
 from .errors import LocalNotConstant, ReductionNotRecognised
 from .hardware import THREAD_TAGS, Hardware, is_hardware
 
-__all__ = ["SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "with_their_inits"]
+__all__ = ["OF_WARPS", "SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "with_their_inits"]
 
 WARP = 32
 SHUFFLE, SHUFFLE_DOWN = "tw_shuffle", "tw_shuffle_down"
 """(value, lane or distance, width): another lane's value, of the aligned group of `width` lanes that the thread is in."""
+OF_WARPS = {SHUFFLE: "tw_warp_shuffle", SHUFFLE_DOWN: "tw_warp_shuffle_down"}
+"""The same where all lanes of the warp are there, and do it together."""
 
 
 def join_thread_reductions(body: Stmt, hardware: Hardware) -> Stmt:
@@ -330,6 +332,7 @@ class _Threads:
         self.contiguous = present[: len(reduced)] == reduced
         self.index, self.size = _linear(hardware, reduced)
         self.group, self.groups = _linear(hardware, [tag for tag in present if tag not in reduced])
+        self.in_warps = hardware.threads % WARP == 0
         self.staging: list[Buffer] = []
 
     def join(self) -> Stmt:
@@ -367,10 +370,15 @@ class _Threads:
         """Lanes joined with those at half the distance each time; then the first lane's result goes to all."""
         steps: list[Stmt] = []
         while distance:
-            steps.append(self._combined_with([_shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()]))
+            steps.append(self._combined_with([self._shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()]))
             distance //= 2
-        steps += self._stored([_shuffle(SHUFFLE, own, 0, width) for own in self._own()])
+        steps += self._stored([self._shuffle(SHUFFLE, own, 0, width) for own in self._own()])
         return steps
+
+    def _shuffle(self, name: str, value: Expr, lane: int, width: int) -> Expr:
+        """Conditions that part threads have no reductions across threads under them, which the barriers' pass sees to."""
+        called = OF_WARPS[name] if self.in_warps and width < WARP else name
+        return Call("call_extern", (StringImm(called), value, const(lane, INT32), const(width, INT32)), value.dtype)
 
     def _by_warps(self, warps: int) -> Stmt:
         steps = self._shuffled(WARP, WARP // 2)
@@ -415,7 +423,3 @@ def _linear(hardware: Hardware, tags: Sequence[str]) -> tuple[Expr, int]:
         index = index + hardware.variables[tag] * count
         count *= hardware.extent(tag)
     return index, count
-
-
-def _shuffle(name: str, value: Expr, lane: int, width: int) -> Expr:
-    return Call("call_extern", (StringImm(name), value, const(lane, INT32), const(width, INT32)), value.dtype)

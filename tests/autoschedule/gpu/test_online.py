@@ -74,6 +74,39 @@ def test_one_kernel_computes_what_the_program_says(name: str) -> None:
     assert not differs(output, drawn.rng(f"online {name}", 1), choose, bits=False, tolerance=tolerance)
 
 
+CORES = {
+    "whole tiles": lambda kind: attention(64, 64, 16, kind=kind),
+    "rests": lambda kind: attention(35, 50, 12, width=24, kind=kind),
+    "causal": lambda kind: attention(70, 70, 32, causal=True, kind=kind),
+    "shared heads, causal": lambda kind: attention(66, 66, 16, heads=4, shared=4, causal=True, kind=kind),
+    "a mask": lambda kind: attention(40, 40, 40, width=72, mask=te.placeholder((40, 40), "bool", name="mask"), kind=kind),
+    "in chunks": lambda kind: attention(33, 2060, 8, heads=1, causal=True, offset=2030, kind=kind),
+}
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", CORES)
+def test_16_bits_are_tensor_cores_and_scores_stay_in_registers(name: str, kind: str) -> None:
+    rng = drawn.rng(f"cores {name} {kind}", 0)
+
+    def choose(ways: Sequence[Candidate]) -> int:
+        own = [at for at, way in enumerate(ways) if way.description.startswith("tensor cores")]
+        return int(rng.choice(own)) if own else 0
+
+    assert not differs(CORES[name](kind), rng, choose, bits=False, tolerance=3e-3 if kind == "float16" else 2e-2)
+
+
+def test_products_on_tensor_cores_meet_no_bank_twice_and_spill_nothing() -> None:
+    for arch, depth in (("sm_80", 64), ("sm_80", 128), ("sm_90a", 128)):
+        output = attention(1024, 1024, depth, heads=8, causal=True, kind="float16")
+        s = tw.autoschedule.schedule([output], f"cuda -arch={arch}")
+        assert "tensor cores" in str(s.plan), s.plan
+        kernel = tw.build(s, [*inputs_of(output), output], target=f"cuda -arch={arch}")
+        launch, = kernel.kernels
+        assert launch.spilled_bytes == 0 and launch.instructions["HMMA"] == launch.instructions["LDSM.16"]
+        assert not {"FFMA", "STS.128", "LDG.128"} & launch.instructions.keys(), launch.instructions
+
+
 def test_copies_of_the_next_part_may_begin_while_this_one_is_multiplied() -> None:
     def pipelined(ways: Sequence[Candidate]) -> int:
         return next(at for at, way in enumerate(ways) if "2 stages; scores are not stored" in way.description)

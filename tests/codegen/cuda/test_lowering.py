@@ -171,7 +171,7 @@ def test_shuffles_join_a_warp_and_shared_memory_joins_warps() -> None:
     def parts(x: int, y: int = 1, axis: str = "x") -> tuple[int, bool]:
         program = gpu_programs.row_reduce(4 * y, 4 * x, x, y, axis)
         found = text(program.schedule, program.args)
-        return found.count("tw_shuffle_down("), "__shared__" in found
+        return found.count("shuffle_down("), "__shared__" in found
 
     assert parts(32) == (5, False)
     assert parts(8, 4) == (3, False)

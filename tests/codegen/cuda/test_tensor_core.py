@@ -200,10 +200,51 @@ def test_lanes_do_not_work_alone() -> None:
         build(s, args)
 
 
-def test_fragments_are_not_read_an_element_at_a_time() -> None:
+def test_elements_of_fragments_are_read_by_the_lane_that_has_them_alone() -> None:
     s, args, _ = product_of_rows(16, (block(),), direct=False)
-    with pytest.raises(CudaError, match=r"(?s)TW0840: .*C\.mma_c, in mma_c, is accessed an element at a time.*cuda\.mma_load_a"):
+    with pytest.raises(CudaError, match=r"(?s)TW0840: .*C\.mma_c\[.*in mma_c, is accessed by a thread that is not proved to have it"
+                                        r".*cuda\.mma_load_a.*8 threads of threadIdx\.y and columns // 2 % 4"):
         build(s, args)
+
+
+LANES = {
+    "a": ("mma_a", "cuda.mma_load_a", ("shared", 32, 32, "mk", "float16"), (32, 32), "float16", 2),
+    "a of bytes": ("mma_a", "cuda.mma_load_a", ("shared", 16, 64, "mk", "int8"), (16, 64), "int8", 4),
+    "a of words": ("mma_a", "cuda.mma_load_a", ("shared", 16, 16, "mk", "float32"), (16, 16), "float32", 1),
+    "b by columns": ("mma_bt", "cuda.mma_load_b", ("nk", "shared", 16, 32, "float16"), (16, 32), "float16", 2),
+    "8 terms": ("mma_a8", "cuda.mma_load_a", ("shared", 16, 16, "mk", "float16", 8), (16, 16), "float16", 2),
+}
+"""scope, what loads it and its arguments, the shape, the dtype, and neighbours of a row in one lane."""
+
+
+@pytest.mark.parametrize(("name", "split"), [*((name, True) for name in LANES), ("a", False)])
+def test_lanes_compute_with_their_own_elements(name: str, split: bool) -> None:
+    """split: 4 threads by 8, or 32 of one axis."""
+    scope, load, arguments, shape, dtype, each = LANES[name]
+    A = te.placeholder(shape, dtype, name="A")
+    B = te.compute(shape, lambda i, j: A[i, j], "B")
+    s = te.create_schedule(B.op)
+    shared = s.cache_read(A, "shared", [B])
+    fragment = s.cache_read(shared, scope, [B])
+    i, j = B.op.axis
+    down, group = s[B].split(i, factor=8)
+    over, inner = s[B].split(j, factor=4 * each)
+    place, beside = s[B].split(inner, factor=each)
+    one, down = s[B].split(down, nparts=1)
+    s[B].reorder(one, group, place, down, over, beside)
+    s[B].bind(one, block())
+    if split:
+        s[B].bind(group, te.thread_axis((0, 8), "threadIdx.y"))
+        s[B].bind(place, te.thread_axis((0, 4), "threadIdx.x"))
+    else:
+        s[B].bind(s[B].fuse(group, place), te.thread_axis((0, 32), "threadIdx.x"))
+    s[fragment].compute_at(s[B], one)
+    s[fragment].tensorize(s[fragment].op.axis[0], te.intrinsics.get(load, *arguments))
+    s[shared].compute_at(s[B], one)
+    array = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    found = np.zeros(shape, dtype)
+    tw.build(s, [A, B], target="cuda -emulate")(array, found)
+    np.testing.assert_array_equal(found, array)
 
 
 def test_fragments_hold_whole_tiles() -> None:

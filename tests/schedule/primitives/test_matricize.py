@@ -57,6 +57,22 @@ def test_factors_may_be_converted_and_stand_in_any_order() -> None:
     np.testing.assert_array_equal(found, left.astype("int32") @ right.astype("int32"))
 
 
+def test_what_is_inlined_into_factors_is_computed_once_and_kept_as_it_is_stored() -> None:
+    A, B = te.placeholder((7, 5), "float16", name="A"), te.placeholder((5, 9), "float16", name="B")
+    k = te.reduce_axis((0, 5), "k")
+    D = te.compute((8, 5), lambda i, m: te.if_then_else(i < 7, A[i, m], te.const(0, "float16")).astype("float32"), name="D")
+    C = te.compute((8, 9), lambda i, j: te.sum(D[i, k] * B[k, j].astype("float32"), axis=k), name="C")
+    s = te.create_schedule(C.op)
+    s[D].compute_inline()
+    rows, columns, _ = s.matricize(C, [C.op.axis[0]], [C.op.axis[1]], (8, 8, 8))
+    assert rows.dtype == columns.dtype == "float16" and [*rows.op.input_tensors] == [A]
+    left, right = (np.random.default_rng(3).standard_normal(shape).astype("float16") for shape in ((7, 5), (5, 9)))
+    found, expected = np.zeros((8, 9), "float32"), np.zeros((8, 9), "float32")
+    tw.build(s, [A, B, C])(left, right, found)
+    tw.build(te.create_schedule(C.op), [A, B, C])(left, right, expected)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("converted", [False, True])
 def test_elements_are_converted_where_they_are_multiplied_or_once_each(converted: bool) -> None:
     A, B = te.placeholder((5, 7), "float16", name="A"), te.placeholder((7, 3), "int8", name="B")

@@ -1,0 +1,335 @@
+"""Online sums on tensor cores: scores, weights and sums never leave the registers of the warps that have their rows.
+
+    for blockIdx.y: batches and heads     for blockIdx.x: 64 rows i       q of them in shared memory, and in fragments from there
+      for threadIdx.z: 16 rows of a warp
+        for c: 64 terms j at a time                                       # s.online(y, 64)
+          k, v = 64 rows of each                                          # shared, by all threads, some parts ahead
+          products[16, 64] = q * k                                        # mma.sync: each lane has 2 x 16 of them
+          scores, weight = of these, element by element                   # each lane its own
+          peak, total = of the rows of scores and weights                 # 4 lanes a row, by shuffles
+          part[16, e] = rounded(weight) * v                               # mma.sync, of weights as they lie
+          largest, sums, y = merged with these                            # each lane its own
+        y / sums is stored in shared memory, of which whole rows are stored
+
+Both products take elements of 16 bits, as they are declared: queries and keys converted from it, weights rounded to it.
+(Dao 2023, FlashAttention-2: a warp has whole rows, so that warps exchange nothing.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil, gcd, prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ... import te
+from ...codegen.gpus import Gpu
+from ...ir.expr import IntImm, IterVar
+from ...ir.fragments import LANES
+from ...schedule.model.inlined import expanded
+from ...te.axis import thread_axis
+from ...te.rewrite import collect_loads
+from ...te.tensor import tensor_of
+from ..estimate import Estimate
+from ..loops import fused
+from ..operations import depends_on, fixed_extent
+from .online_form import OnlineForm, heads_of
+from .tensor_cores import M, N, shared_by_all
+from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of
+
+if TYPE_CHECKING:
+    from ...schedule import Schedule, Stage
+
+__all__ = ["CoreTile", "apply_on_cores", "core_tiles", "time_on_cores"]
+
+_Place: TypeAlias = "tuple[Stage, IterVar]"
+"""Where stages are computed."""
+K = 16
+"""Terms of an instruction."""
+SIZE = 2
+"""Bytes of what is multiplied."""
+WARPS, OWN, TERMS, STAGES = (4, 2, 8, 1), (16, 32), (64, 32), (2, 1, 3)
+"""Of a block; rows of each; terms of a part of the sum, and parts on their way."""
+MOST_REGISTERS, MOST_HELD, OTHER_REGISTERS = 210, 64, 40
+"""Of a thread; of them, those that fragments of the block's rows may take for all parts, and those beside all that is counted."""
+SLICE = 40
+"""Columns of a part's sums that are in registers at once, beside those of all parts, at most."""
+EXPONENTIALS = 16
+"""That a multiprocessor takes each cycle."""
+OF_SCORES, OF_SUMS = 9, 3
+"""Instructions for each score, and for each element of what is merged."""
+BARRIERS, BARRIER = 2, 40
+"""Of each part of the sum, and cycles of one."""
+
+
+@dataclass(frozen=True)
+class CoreTile:
+    """own: rows of a warp; warps: of a block; terms: of a part of the sum; stages: of the pipelines that fill what is read of each
+    part."""
+
+    own: int
+    warps: int
+    terms: int
+    stages: int
+
+    @property
+    def rows(self) -> int:
+        return self.own * self.warps
+
+    @property
+    def columns(self) -> int:
+        return self.terms
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        return *LANES, self.warps
+
+    def __str__(self) -> str:
+        return (f"tensor cores, {self.rows} rows a block, {self.terms} terms at a time, {self.warps} warps of {self.own} rows"
+                f"{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored")
+
+
+def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
+    """Those whose rows are a block's, that fit its shared memory, and whose fragments fit the registers; none where the products
+    are not tensor cores', rows are few, or rows and columns no whole tiles."""
+    rows, terms, depth, columns, _ = form.sizes
+    period = form.of_output[1] or form.rows
+    if not form.kind or form.rows % M or columns % N or min(rows, period) < M or terms < N:
+        return
+    for own in OWN:
+        for warps in WARPS:
+            for each in TERMS:
+                tile = CoreTile(own, warps, each, 1)
+                small = tile.rows < 2 * max(rows, M) and each < 2 * max(terms, min(TERMS))
+                if period % tile.rows == 0 and small and _registers(tile, depth, columns) <= MOST_REGISTERS:
+                    ways = [replace(tile, stages=stages) for stages in STAGES if stages == 1 or each < terms]
+                    yield from (way for way in ways if _shared_bytes(way, depth, columns) <= gpu.block_shared)
+
+
+def _shared_bytes(tile: CoreTile, depth: int, columns: int) -> int:
+    """Of the other side of the product and what weights are multiplied with, rows a little longer; the block's rows, where
+    fragments do not hold them, lie beside these, and else, as the result on its way out, in their place."""
+    pad = VECTOR // SIZE
+    each = tile.stages * tile.terms * (_padded(depth, K) + columns + 2 * pad)
+    rows, result = tile.rows * (_padded(depth, K) + pad), tile.rows * (columns + pad)
+    return SIZE * (max(rows, each, result) if _held(tile, depth) else max(rows + each, result))
+
+
+def _padded(extent: int, to: int) -> int:
+    return ceil(extent / to) * to
+
+
+def _registers(tile: CoreTile, depth: int, columns: int) -> int:
+    """Of a thread: sums; scores, or later weights of 16 bits and what is added; fragments of its rows, and numbers of these."""
+    sums, part, scores = (tile.own * each // WARP for each in (columns, _slice(columns), tile.terms))
+    return sums + max(scores, part + scores // 2) + _held(tile, depth) + 6 * tile.own // LANES[1] + OTHER_REGISTERS
+
+
+def _slice(columns: int) -> int:
+    """The most columns at once that divide them into equal slices of whole tiles."""
+    return next(each for each in range(min(SLICE, columns) // N * N, 0, -N) if columns % each == 0)
+
+
+def _held(tile: CoreTile, depth: int) -> int:
+    """Registers of a thread that hold its rows in fragments for all parts of the sum; 0 where they would be too many."""
+    held = tile.own * _padded(depth, K) * SIZE // 4 // WARP
+    return held if held <= MOST_HELD else 0
+
+
+def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
+    """As of other online sums: of each part of the sum a block takes the longest of its products, of its loads of fragments and of
+    its instructions, exponentials beside them, and waits for memory, and for its threads, which other blocks fill."""
+    rows, terms, depth, columns, batch = form.sizes
+    depth = _padded(depth, K)
+    count = batch * ceil(rows / tile.rows)
+    at_once = blocks_at_once(gpu, prod(tile.threads), _registers(tile, depth, columns), _shared_bytes(tile, depth, columns))
+    waves, parts = ceil(count / gpu.processors), ceil(terms / tile.terms) * form.share
+    resident = min(at_once, waves)
+    scores, both = tile.rows * tile.terms, depth + columns
+    math = scores * both / gpu.tensor
+    filled = tile.terms * both * SIZE
+    again = 0 if _held(tile, depth) else tile.rows * depth * SIZE
+    loads = (tile.warps * filled + again + filled) / gpu.shared_rate
+    products = tile.warps * (tile.own // M) * (tile.terms // N * depth + columns // N * tile.terms) / K
+    fragments = tile.warps * (filled + again / tile.warps) / (N * K * SIZE)
+    elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS) / WARP
+    begun = (products + fragments + elements + 4 * filled / VECTOR / WARP) / 4
+    powers = scores / EXPONENTIALS
+    name, busy = max(("tensor throughput", math), ("shared memory", loads), ("instructions", begun), ("exponentials", powers),
+                     key=lambda part: part[1])
+    others = math + begun if name != "instructions" else math  # what a warp does one after the other, others fill
+    alone = max(others - busy, 0) / max(resident * tile.warps / 4, 1)
+    waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy * (tile.stages - 1), 0)) + BARRIERS * BARRIER
+    idle = max(waits - (resident - 1) * busy, 0) / resident
+    step = 1 / (gpu.clock * 1e9)
+    return Estimate(((name, waves * parts * busy * step), ("one after the other", waves * parts * alone * step),
+                     ("waiting for memory", waves * parts * idle * step), ("launch", LAUNCH)))
+
+
+# The schedule
+
+
+def apply_on_cores(s: Schedule, form: OnlineForm, tile: CoreTile) -> None:
+    """Schedules an online sum in such tiles."""
+    made = {tensor.op.name.rpartition(".")[2]: s[tensor] for tensor in s.online(s[form.value].op.output(0), tile.terms)}
+    for op in form.kept:
+        s[op].compute_inline()
+    block, at = _stored(s, form, tile)
+    warp = at
+    if form.outer is not None:
+        at = _merged(s[form.outer], at)[0]
+    chunk, piece = _merged(made["merged"], at)
+    _scores(s, form, tile, (chunk, warp, block))
+    for name in ("scores", "weight"):
+        by_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.axis[-1], chunk)
+    for name in ("peak", "total"):
+        by_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.reduce_axis[0], chunk, "local")
+    _parts(made, form, tile, (chunk, piece))
+
+
+def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Place]:
+    """The loops of what is stored, from shared memory that warps fill; returns those over blocks, and over the warps of one."""
+    stage = s[form.output]
+    filled = s[s.cache_write(stage.op.output(0), "shared")]
+    row, e = stage.op.axis[form.of_output[0]], stage.op.axis[-1]
+    outer = [axis for axis in stage.op.axis if axis is not row and axis is not e]
+    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
+    block, rows = stage.split(row, factor=tile.rows)
+    stage.reorder(*outer, block, rows, e)
+    if outer:
+        stage.bind(fused(stage, outer), thread_axis("blockIdx.y"))
+    stage.bind(block, thread_axis("blockIdx.x"))
+    shared_by_all(stage, (rows, e), tile, lanes, (1, 1))
+    filled.compute_at(stage, block)
+    row, e = filled.op.axis[form.of_output[0]], filled.op.axis[-1]
+    whole = lanes_of(filled.op.output(0).dtype)
+    filled.storage_align(row if row is filled.op.axis[-2] else filled.op.axis[-2], 2 * whole, whole)
+    rest, rows = filled.split(row, factor=tile.own)
+    rest, warp = filled.split(rest, factor=tile.warps)
+    filled.reorder(*(axis for axis in filled.op.axis if axis is not row and axis is not e), rest, warp, rows, e)
+    filled.bind(warp, thread_axis((0, tile.warps), "threadIdx.z"))
+    _lanes(filled, rows, e, together=True)
+    return (stage, block), (filled, warp)
+
+
+def _merged(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
+    """What is merged, in fragments, chunk by chunk; returns the loops over chunks, and over slices of the columns."""
+    stage.set_scope("mma_c")
+    stage.compute_at(*at)
+    chunk = stage.op.reduce_axis[0]
+    outer = depends_on(chunk)
+    *others, row, column = stage.op.axis
+    several, column = stage.split(column, factor=_slice(fixed_extent(column)))
+    stage.reorder(*(axis for axis in others if axis in outer), chunk, *(axis for axis in others if axis not in outer), several,
+                  row, column)
+    stage.unroll(several)
+    _lanes(stage, row, column)
+    return (stage, chunk), (stage, several)
+
+
+def by_lanes(stage: Stage, row: IterVar, column: IterVar, at: _Place, scope: str = "mma_c") -> None:
+    """What each lane computes of the elements that it has in a fragment, or of the rows."""
+    stage.set_scope(scope)
+    stage.compute_at(*at)
+    _lanes(stage, row, column)
+
+
+def _lanes(stage: Stage, row: IterVar, column: IterVar, together: bool = False) -> None:
+    """The loops over rows and columns of a fragment by the lanes that have them. together: whether what a lane has side by side is
+    stored at once."""
+    down, group = stage.split(row, factor=LANES[1])
+    over, inner = stage.split(column, factor=N)
+    place, beside = stage.split(inner, factor=N // LANES[0])
+    stage.reorder(group, down, over, place, beside) if column.kind == "reduce" else stage.reorder(group, place, down, over, beside)
+    stage.bind(group, thread_axis((0, LANES[1]), "threadIdx.y"))
+    stage.bind(place, thread_axis((0, LANES[0]), "threadIdx.x"))
+    for axis in (down, over, *(() if together else (beside,))):
+        stage.unroll(axis)
+    if together:
+        stage.vectorize(beside)
+
+
+def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Place, _Place]) -> None:
+    """The product of the block's rows and a part's terms. at: where each part of the sum begins, a warp, and a block."""
+    product = s[form.product]
+    for head in heads_of(s, product.op):
+        s[head].compute_inline()
+    row, term = (product.op.axis[place] for place in form.of_product)
+    rows, terms, whole = s.matricize(product.op.output(0), [row], [term], (tile.rows, tile.terms, K), (False, True))
+    s[form.product].compute_inline()
+    (chunk, warp, block), sums = at, s[whole]
+    sums.set_scope("mma_c")
+    sums.compute_at(*chunk)
+    outer = _multiplied(sums, form.kind, "nk")
+    held = s[s.cache_read(rows, "mma_a", [sums])]
+    held.compute_at(*(warp if _held(tile, form.sizes[2]) else (sums, outer)))
+    _tiled(held, (M, K), "cuda.mma_load_a", "shared", M, K, "mk", form.kind)
+    fragment = s[s.cache_read(terms, "mma_bt", [sums])]
+    fragment.compute_at(sums, outer)
+    _tiled(fragment, (N, K), "cuda.mma_load_b", "nk", "shared", N, K, form.kind)
+    _filled(s[rows], block, tile)
+    _filled(s[terms], chunk, tile, tile.stages)
+
+
+def _parts(made: dict[str, Stage], form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Place]) -> None:
+    """The product of a part's weights and what they are multiplied with. at: where each part of the sum begins, and a slice of the
+    columns."""
+    stage = made["part"]
+    s = stage.schedule
+    row, column = stage.op.axis[1 + form.row], stage.op.axis[-1]
+    weights, values, whole = s.matricize(stage.op.output(0), [row], [column], (M, N, K), (False, False))
+    for name in ("rounded", "factor", "part"):
+        made[name].compute_inline()
+    (chunk, piece), sums = at, s[whole]
+    by_lanes(s[weights], s[weights].op.axis[-2], s[weights].op.axis[-1], chunk, "mma_a")
+    sums.set_scope("mma_c")
+    sums.compute_at(*piece)
+    outer = _multiplied(sums, form.kind, "kn")
+    fragment = s[s.cache_read(values, "mma_b", [sums])]
+    fragment.compute_at(sums, outer)
+    _tiled(fragment, (K, N), "cuda.mma_load_b", "kn", "shared", K, N, form.kind)
+    _filled(s[values], chunk, tile, tile.stages)
+
+
+def _multiplied(sums: Stage, kind: str, layout: str) -> IterVar:
+    """A product in fragments, by instructions; returns the loop over what is in registers at once."""
+    *others, row, column = sums.op.axis
+    some, term = sums.split(sums.op.reduce_axis[0], factor=K)
+    sums.reorder(*others, some, row, column, term)
+    sums.unroll(some)
+    _tiled(sums, (M, N), "cuda.mma_m16n8k16", layout, M, N, K, kind, "mk")
+    return some
+
+
+def _tiled(stage: Stage, sizes: tuple[int, int], *intrinsic: Any) -> None:
+    """The last two dimensions by unrolled tiles, each by an instruction."""
+    (outer, row), (over, column) = (stage.split(axis, factor=size) for axis, size in zip(stage.op.axis[-2:], sizes, strict=True))
+    stage.reorder(outer, over, row, column, *(stage.leaf_iter_vars[-1:] if stage.op.reduce_axis else ()))
+    stage.unroll(outer)
+    stage.unroll(over)
+    stage.tensorize(row, te.intrinsics.get(*intrinsic))
+
+
+def _filled(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:
+    """Rows in shared memory that all threads fill, 16 bytes longer, so that ldmatrix meets no bank twice."""
+    stage.set_scope("shared")
+    stage.compute_at(*at)
+    lanes = lanes_of(stage.op.output(0).dtype)
+    row, column = stage.op.axis[-2:]
+    stage.storage_align(row, 2 * lanes, lanes)
+    outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
+    shared_by_all(stage, (outer, column), tile, _along_last(stage), (1, 1))
+    if stages > 1:
+        stage.pipeline(stages)
+
+
+def _along_last(stage: Stage) -> int:
+    """How many neighbours a copy can load at once, where what it reads lies as it does."""
+    last = stage.op.axis[-1]
+    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
+    for load in collect_loads(expanded(stage)):
+        extent = tensor_of(load).shape[-1]
+        if not load.indices or load.indices[-1] is not last or not isinstance(extent, IntImm):
+            return 1
+        lanes = gcd(lanes, extent.value, lanes_of(tensor_of(load).dtype))
+    return lanes
