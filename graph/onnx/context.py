@@ -13,8 +13,9 @@ from ..types import Extent, extent_of
 
 __all__ = ["CONTROL_NAMES", "ROWS", "Context", "converts", "operator_of"]
 
-_WITHOUT_MEANING = {"block_size", "consumed_inputs", "keep_aspect_ratio_policy", "momentum", "nearest_mode", "precision", "ratio",
-                    "round_mode", "saturate", "seed", "spatial", "stash_type", "storage_order", "kernel_shape", "pads", "axis"}
+_WITHOUT_MEANING = {"axis", "block_size", "consumed_inputs", "keep_aspect_ratio_policy", "kernel_shape", "mask_filter_value",
+                    "momentum", "nearest_mode", "pads", "precision", "ratio", "round_mode", "saturate", "seed", "spatial",
+                    "stash_type", "storage_order"}
 """Attributes that change nothing where a conversion does not ask for them."""
 
 

@@ -26,6 +26,7 @@ from . import (
     layers,
     learned,
     lists,
+    microsoft,
     quantized,
     recurrent,
     shapes,
@@ -40,7 +41,8 @@ from .reading import Needs, Reading
 __all__ = ["FAMILIES", "Importer"]
 
 FAMILIES = (
-    arithmetic, attention, branches, choices, layers, learned, lists, quantized, recurrent, shapes, signals, stateful, vision)
+    arithmetic, attention, branches, choices, layers, learned, lists, *microsoft.FAMILIES, quantized, recurrent, shapes, signals,
+    stateful, vision)
 """Importing them fills the table of rows."""
 
 

@@ -11,7 +11,7 @@ from .context import Context, converts
 from .layers import windows_of
 from .package import dtype_named
 
-__all__: list[str] = []
+__all__ = ["dequantized", "products", "quantized", "rounded"]
 
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32")
 
@@ -59,14 +59,19 @@ def _dequantize(c: Context) -> str:
 
 @converts("DynamicQuantizeLinear")
 def _dynamic(c: Context) -> Sequence[str]:
-    axes = tuple(range(c.rank(0)))
-    zero = c.constant(0, 0)
-    high = c.emit("maximum", c.emit("max", c[0], axes=axes), zero)
-    low = c.emit("minimum", c.emit("min", c[0], axes=axes), zero)
-    scale = c.emit("divide", c.emit("subtract", high, low), c.constant(255, 0))
+    return rounded(c, c[0])
+
+
+def rounded(c: Context, x: str) -> list[str]:
+    """Floats as bytes by the least and the greatest of them, the scale of these, and their zero point."""
+    axes = tuple(range(c.rank(x)))
+    zero = c.constant(0, x)
+    high = c.emit("maximum", c.emit("max", x, axes=axes), zero)
+    low = c.emit("minimum", c.emit("min", x, axes=axes), zero)
+    scale = c.emit("divide", c.emit("subtract", high, low), c.constant(255, x))
     offset = c.emit("clip", c.emit("nearbyint", c.emit("divide", c.emit("negative", low), scale)), low=0.0, high=255.0)
     zero_point = c.cast(offset, "uint8")
-    return [quantized(c, c[0], scale, zero_point, "uint8", 0), scale, zero_point]
+    return [quantized(c, x, scale, zero_point, "uint8", 0), scale, zero_point]
 
 
 def _moved(c: Context, value: str, zero: str, axis: int) -> str:
@@ -75,14 +80,14 @@ def _moved(c: Context, value: str, zero: str, axis: int) -> str:
     return c.emit("subtract", wide, c.cast(_spread(c, zero, value, axis), "int32")) if zero else wide
 
 
-def _products(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
-    """Of matrices of bytes, or of batches of them, in int32."""
-    left, right = (c[at] if c.has(at) else "" for at in zeros)
+def products(c: Context, x: str, w: str, zeros: tuple[str, str]) -> str:
+    """Of matrices of bytes, or of batches of them, in int32. zeros: their zero points, "" where there is none."""
+    left, right = zeros
     alike = c.rank(w) == 2 or c.rank(w) == c.rank(x) > 2 and c.type(w).shape[:-2] == c.type(x).shape[:-2] and (
         not right or _is_one(c, right))
     if c.rank(x) > 1 and alike and (not left or _is_one(c, left)):
-        return c.emit("integer_matmul", c[x], c[w], c.reshape(left, ()) if left else "", _flat(c, right) if right else "")
-    return c.emit("matmul", _moved(c, c[x], left, max(c.rank(x) - 2, 0)), _moved(c, c[w], right, c.rank(w) - 1))
+        return c.emit("integer_matmul", x, w, c.reshape(left, ()) if left else "", _flat(c, right) if right else "")
+    return c.emit("matmul", _moved(c, x, left, max(c.rank(x) - 2, 0)), _moved(c, w, right, c.rank(w) - 1))
 
 
 def _is_one(c: Context, value: str) -> bool:
@@ -96,7 +101,7 @@ def _flat(c: Context, value: str) -> str:
 
 @converts("MatMulInteger")
 def _matmul_integer(c: Context) -> str:
-    return _products(c, 0, 1, (2, 3))
+    return products(c, c[0], c[1], (c[2] if c.has(2) else "", c[3] if c.has(3) else ""))
 
 
 def _convolved(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
@@ -136,4 +141,4 @@ def _qlinear_conv(c: Context) -> str:
 
 @converts("QLinearMatMul")
 def _qlinear_matmul(c: Context) -> str:
-    return _requantized(c, _products(c, 0, 3, (2, 5)), (c[1], c[4], c[6]), c[7])
+    return _requantized(c, products(c, c[0], c[3], (c[2], c[5])), (c[1], c[4], c[6]), c[7])

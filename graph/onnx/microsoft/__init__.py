@@ -1,0 +1,8 @@
+"""Operators of the domain com.microsoft, which onnxruntime's optimiser and exporters for it write, as those of the table."""
+
+from . import attention, fused, quantized
+
+__all__ = ["FAMILIES"]
+
+FAMILIES = (attention, fused, quantized)
+"""Importing them fills the table of rows."""
