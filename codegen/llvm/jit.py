@@ -24,6 +24,7 @@ from ..instructions import attributed, attributes
 from ..target import Target
 from .features import target_has
 from .workarounds.byte_masks import has_short_masks, may_get_short_masks
+from .workarounds.doubled_bytes import add_apart
 from .workarounds.joined_stores import ATTEMPTS
 from .workarounds.masked_stores import spell_out_lone_lanes
 from .workarounds.scalar_choices import load_apart
@@ -178,10 +179,12 @@ def _optimised(modules: _Modules, parts: Sequence[str], target: Target, quick: b
 
 
 def _mended(module: llvm.ModuleRef, text: str, modules: _Modules, target: Target) -> llvm.ModuleRef:
-    """The module, whose text is `text`, in other words where LLVM's code generator would make wrong code of these."""
+    """The module, whose text is `text`, in other words where LLVM's code generator would make wrong code of these, or none."""
     changed = spell_out_lone_lanes(text)
     if target.architecture == "x86_64" and target_has(target, "avx512f"):
         changed = spell_out_sign_tests(changed)
+    if target.architecture == "x86_64" and target_has(target, "avx512bw"):
+        changed = add_apart(changed)
     if changed == text:
         return module
     module.close()

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+from .unseen_zeros import unseen_zeros
+
 __all__ = ["VERSIONS", "spell_out_sign_tests"]
 
 VERSIONS = (22,)
@@ -38,14 +40,8 @@ def spell_out_sign_tests(text: str) -> str:
 
 
 def _compared(found: re.Match[str], kind: str) -> str:
-    lanes, bits = int(found["lanes"]), int(found["bits"])
-    register, vector = f"<{128 // bits} x i{bits}>", f"<{lanes} x i{bits}>"
-    zero = f"%zero.{found['name'][1:]}"
-    lines = [f'{zero} = call {register} asm "", "=v,0"({register} zeroinitializer)']
-    if register != vector:
-        lines.append(f"{zero}s = shufflevector {register} {zero}, {register} poison, <{lanes} x i32> zeroinitializer")
-        zero = f"{zero}s"
-    lines.append(f"{found['name']} = icmp {kind} {vector} {found['value']}, {zero}")
+    lines, zero = unseen_zeros(f"%zero.{found['name'][1:]}", int(found["lanes"]), int(found["bits"]))
+    lines.append(f"{found['name']} = icmp {kind} <{found['lanes']} x i{found['bits']}> {found['value']}, {zero}")
     return "\n".join(f"  {line}" for line in lines)
 
 

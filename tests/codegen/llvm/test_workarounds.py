@@ -20,6 +20,7 @@ from tilewright.codegen.llvm import jit
 from tilewright.codegen.llvm.workarounds import (
     bfloat_vectors,
     byte_masks,
+    doubled_bytes,
     dropped_selects,
     joined_stores,
     masked_stores,
@@ -145,6 +146,33 @@ def test_the_versions_that_misread_masks_with_a_shared_condition_are_those_that_
     ran = subprocess.run([sys.executable, "-c", emits], input=scalar_masks.PROGRAM, text=True, capture_output=True, check=False)
     assert ran.returncode == 0 or "unknown LocationSize" in ran.stderr, ran.stderr
     _compare("scalar_masks", llvm.llvm_version_info[0], ran.returncode != 0, scalar_masks.VERSIONS)
+
+
+def test_the_versions_that_come_to_no_end_over_doubled_bytes_are_those_that_say_so() -> None:
+    """Another process emits the program, and is given up."""
+    emits = ("import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
+             "machine = llvm.Target.from_triple('x86_64-unknown-linux-gnu').create_target_machine(cpu='skylake-avx512', opt=3); "
+             "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))")
+    try:
+        subprocess.run([sys.executable, "-c", emits], input=doubled_bytes.PROGRAM, text=True, capture_output=True, check=True,
+                       timeout=5)
+        ends = True
+    except subprocess.TimeoutExpired:
+        ends = False
+    _compare("doubled_bytes", llvm.llvm_version_info[0], not ends, doubled_bytes.VERSIONS)
+
+
+@pytest.mark.parametrize("lanes", [64, 65, 96, 192])
+def test_bytes_that_are_repeated_and_doubled_are_compiled(lanes: int) -> None:
+    """Rows of an image that is enlarged by its nearest pixels; for AVX-512 the compiler of machine code came to no end."""
+    A = te.placeholder((5, (lanes + 1) // 2), "uint8", name="A")
+    B = te.compute((5, lanes), lambda i, j: A[i, j // 2] + A[i, j // 2], name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(B.op.axis[1])
+    assert "vpadd" in tw.build(s, [A, B], target=AVX512).source("asm")
+    a, b = np.random.default_rng(lanes).integers(0, 256, (5, (lanes + 1) // 2)).astype("uint8"), np.zeros((5, lanes), "uint8")
+    tw.build(s, [A, B])(a, b)
+    assert np.array_equal(b, (2 * a).repeat(2, axis=1)[:, :lanes])
 
 
 @pytest.mark.parametrize("processor", ["x86-64-v2", "haswell", "znver4"])
