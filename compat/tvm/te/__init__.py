@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from .... import te as _te
@@ -49,8 +50,19 @@ def create_prim_func(ops: Any) -> Function:
 def _compute(
     shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """As te.compute. The operation's attrs are nodes, and print as JSON."""
-    return _te.compute(shape, fcompute, name, tag, Attrs({key: _noted(value) for key, value in (attrs or {}).items()}))
+    """As te.compute. The elements may hold nodes with TVM's names. The operation's attrs are nodes, and print as JSON."""
+    element = _of_ours(fcompute) if callable(fcompute) else fcompute
+    return _te.compute(shape, element, name, tag, Attrs({key: _noted(value) for key, value in (attrs or {}).items()}))
+
+
+def _of_ours(fcompute: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, whose elements are nodes of ours alone."""
+    @wraps(fcompute)
+    def element(*indices: Any) -> Any:
+        returned = fcompute(*indices)
+        return type(returned)(map(ours, returned)) if is_a(returned, (tuple, list)) else ours(returned)
+
+    return element
 
 
 _compute.__name__ = "compute"
