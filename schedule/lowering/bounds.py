@@ -20,7 +20,7 @@ from ...ir.ops import cast, const, floormod, is_const, maximum
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
 from ..model.attributes import IterAttr
-from ..model.relations import Rebase, pass_down_range, pass_up_value, spread_down, spread_up
+from ..model.relations import Fuse, Rebase, Split, pass_down_range, pass_up_value, spread_down, spread_up
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
 from .kept import fill_together
@@ -45,11 +45,36 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
             enclosing = outer.enclosing + outer.loops[: computation.place + 1]
         home = computation.home
         scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
-        region, circular = _region(bounds, computation, enclosing, scope)
+        running = _while_running(bounds, computation, enclosing)
+        region, circular = _region(bounds, computation, enclosing, scope, running)
         stage_bounds = bounds.of[computation] = _stage_bounds(computation, region, circular, enclosing, scope, shared, analyzer)
+        stage_bounds.storage = {axis: _storage_extent(within, stage_bounds.domains[axis], enclosing, running)
+                                for axis, within in region.items()}
         stage_bounds.parts = {axis: bounds.of[scan].ranges[dim] for axis, (scan, dim) in computation.parts.items()
                        if _inside(computation, scan)}
     return bounds
+
+
+def _while_running(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...]) -> Analyzer:
+    """An analyzer that knows what holds within these loops: axes of an extent that is not known, which a loop around was fused of,
+    have elements, and what it was split by is positive (which part_checks asserts)."""
+    around = {loop.axis for loop in enclosing if loop.var is not None}
+    extents: list[Expr] = []
+    parent = computation.parent
+    while parent is not None and around:
+        ranges = bounds.of[parent].ranges
+        for relation in reversed(parent.stage.relations):
+            if around.intersection(relation.children):
+                around.update(relation.parents)
+                extents += [ranges[axis].extent for axis in relation.parents if isinstance(relation, Fuse) and axis in ranges]
+                extents += [size for size in (relation.factor, relation.nparts) if size is not None] if isinstance(
+                    relation, Split) else []
+        parent = parent.parent
+    symbolic = [extent for extent in extents if not isinstance(extent, IntImm) and not reads_memory(extent)]
+    within = bounds.analyzer.copy() if symbolic else bounds.analyzer
+    for extent in symbolic:
+        within.learn(extent >= 1)
+    return within
 
 
 def _inside(computation: Computation, scan: Computation) -> bool:
@@ -63,9 +88,10 @@ def _inside(computation: Computation, scan: Computation) -> bool:
 
 
 def _region(
-    bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str,
+    bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str, running: Analyzer,
 ) -> tuple[dict[IterVar, Range], set[IterVar]]:
-    """The part of each dimension that is computed, and the dimensions of which that is a range of positions."""
+    """The part of each dimension that is computed, and the dimensions of which that is a range of positions. running: knows what
+    holds within the loops around."""
     axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
     declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
@@ -95,7 +121,7 @@ def _region(
         whole = {*axes}.difference(*computation.linked)
     for axis, spans_read in spans.items():
         if spans_read and axis not in unknown and axis not in whole:
-            within = _boxed(union(spans_read, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
+            within = _boxed(union(spans_read, running), declared[axis], axis, enclosing, running)
             leaves = axis in wrapped and not _lies_in(within, declared[axis], bounds.analyzer)
             if leaves and not isinstance(within.extent, IntImm):
                 continue
@@ -304,7 +330,6 @@ def _stage_bounds(
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
         bounds.ranges[axis] = domains[axis] = _in_loops(domains[axis], bounds.values)
         _derive(bounds, keeps_factor, shared, analyzer)
-    bounds.storage = {axis: _storage_extent(within, domains[axis], enclosing, analyzer) for axis, within in region.items()}
     return bounds
 
 

@@ -36,6 +36,7 @@ from .inside import judge
 from .kinds import kind_of
 from .nest import Nest, Storage
 from .shared_loops import Parts, in_building_order, in_dependence_order
+from .sizes import part_checks
 from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Lowered", "lower", "lower_whole"]
@@ -121,7 +122,7 @@ class _Lowering:
             self._place(bounds.of[computation])
         for computation in in_building_order(dataflow.computations):
             self._build(bounds, computation)
-        body = name_large_values(seq(*judgement.checks, self._with_pending(None, -1, None)))
+        body = name_large_values(seq(*judgement.checks, *part_checks(bounds), self._with_pending(None, -1, None)))
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
         _check_symbols(function)

@@ -1,4 +1,5 @@
-"""Extents that 64 bits may not hold, such as n * n * n, looked at before anything is computed by them."""
+"""Sizes that are not known before a call, looked at before anything is computed by them: extents that 64 bits may not hold, such as
+n * n * n, and parts that loops are cut into, which have an iteration at least."""
 
 from __future__ import annotations
 
@@ -12,8 +13,28 @@ from ...ir.visit import children, post_order
 from ...ir.widen import widened
 from ...limits import INT32_EXTENT_LIMIT
 from ...te.operation import Operation
+from ..model.relations import Split
+from .stage_bounds import Bounds
 
-__all__ = ["size_checks"]
+__all__ = ["part_checks", "size_checks"]
+
+
+def part_checks(bounds: Bounds) -> list[Stmt]:
+    """The assertions that what loops are split by is positive, where it is an expression and they have iterations."""
+    checks: dict[str, Stmt] = {}
+    loops = {loop.var for each in bounds.of.values() for loop in each.loops if loop.var is not None}
+    for computation, stage in bounds.of.items():
+        for relation in computation.stage.relations:
+            size = (relation.factor if relation.factor is not None else relation.nparts) if isinstance(relation, Split) else None
+            if size is None or isinstance(size, IntImm) or bounds.analyzer.can_prove(size >= 1):
+                continue
+            parent, = relation.parents
+            extent = stage.ranges[parent].extent
+            within = any(node in loops for node in post_order(extent) if isinstance(node, Var))
+            check = Assert(size >= 1 if within else any_of(size >= 1, extent <= 0),
+                           f"{parent.name} of {computation.name} is split by {size}, which is less than 1")
+            checks.setdefault(str(check), check)
+    return list(checks.values())
 
 
 def size_checks(operations: Iterable[Operation]) -> dict[str, Stmt]:

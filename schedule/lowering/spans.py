@@ -139,9 +139,13 @@ def _passed_up(
     if isinstance(relation, Fuse):
         extent = reader.ranges[relation.inner].extent
         fused = Var("fused", relation.fused.dtype)
-        span = SpanEvaluator({fused: parts[0]}, analyzer)((floordiv if parent is relation.outer else floormod)(fused, extent))
-        if span is None:
-            return None
+        part = (floordiv if parent is relation.outer else floormod)(fused, extent)
+        with analyzer.constraint(extent >= 1):  # without elements there is no iteration
+            span = SpanEvaluator({fused: parts[0]}, analyzer)(part)
+            if span is None:
+                return None
+            if parent is relation.inner and not span.is_point and analyzer.can_prove_equal(span.high - span.low + 1, extent):
+                return Span.of(const(0, parent.dtype), extent)
         low = cast(span.low, parent.dtype)
         return Span.point(low) if span.is_point else Span(low, cast(span.high, parent.dtype), span.width)
     if isinstance(relation, Rebase):
