@@ -14,6 +14,7 @@ from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..codegen.abi.stub import kernel_symbol, stub_symbols
@@ -63,6 +64,10 @@ class _Code:
     constants: object
 
 
+Zeros: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]]"
+"""Gives an array of this shape and dtype."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A function that others call, `i32 f(pointers)`: to its tensors (and numbers behind them), to what `opening` reads of
@@ -75,9 +80,9 @@ class Part:
     address: int = 0
     packing: int = 0
 
-    def packed(self, sources: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """What the function reads in place of these constants, computed now. Raises MemoryError."""
-        results = [aligned_zeros(shape, numpy_dtype(dtype)) for dtype, shape in self.opening.results]
+    def packed(self, sources: Sequence[NDArray[Any]], zeros: Zeros = aligned_zeros) -> list[NDArray[Any]]:
+        """What the function reads in place of these constants, computed now, in arrays that `zeros` gives. Raises MemoryError."""
+        results = [zeros(shape, numpy_dtype(dtype)) for dtype, shape in self.opening.results]
         run_on(self.packing, [array.ctypes.data for array in (*results, *sources)], "packed weights")
         for array in results:
             array.flags.writeable = False
@@ -121,6 +126,7 @@ def build_linked(
         for name, function in inner.items():
             codes.append(_found_or_built(_inner_request(name, function, made, target, options), made))
             made[name] = _part(name, codes[-1], function.given)
+        release_memory()    # before weights are packed
         main = caller(made)
         code = _found_or_built(Request((BuildItem(main.name, main),), target, options), made)
     entries = {role: code.module.address(symbol) for role, symbol in stub_symbols(main.name).items()}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..ir.constant import aligned_copy
 
-__all__ = ["paged_copy", "release"]
+__all__ = ["is_paged", "paged_copy", "release"]
 
 _LEAST = 1 << 18
 """Bytes below which an array stays in memory."""
@@ -63,10 +63,20 @@ def paged_copy(array: NDArray[Any]) -> NDArray[Any]:
     return aligned_copy(array)
 
 
+def is_paged(array: NDArray[Any]) -> bool:
+    """Whether an array lies in a file."""
+    return _pages_of(array) is not None
+
+
 def release(array: NDArray[Any]) -> None:
     """Gives back the memory of what paged_copy made; other arrays stay as they are."""
+    pages = _pages_of(array)
+    if pages is not None:
+        pages.release()
+
+
+def _pages_of(array: NDArray[Any]) -> _Pages | None:
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if isinstance(base, _Pages):
-        base.release()
+    return base if isinstance(base, _Pages) else None

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from ..driver.linked import Part
 from ..ir.constant import Constant
+from .large_pages import LargePages
 from .node import Parts
-from .paged import release
+from .paged import is_paged, release
 
 if TYPE_CHECKING:
     from .kernels import Step
@@ -37,23 +38,37 @@ def weights_of(
     g: Parts, steps: Sequence[Step], parts: Sequence[Part], packed: MutableMapping[str, Constant],
 ) -> Weights:
     """The weights of a graph's steps. parts: the kernel of each. packed: what is there already, by digests; gets what is new."""
-    whole = {name: _as_it_is(g, name) for step in steps for name in step.passed if name in g.constants}
+    pages = LargePages()
+    whole = {name: _as_it_is(g, name, packed, pages) for step in steps for name in step.passed if name in g.constants}
     held = {constant.digest: constant for constant in whole.values()}
     read: list[tuple[str, ...]] = []
     for step, part in zip(steps, parts, strict=True):
         given = {step.placeholder(name): name for name in step.params}
-        made = _packed(g, part, given, packed) if part.opening.is_packed else []
-        taken = [made[each] if isinstance(each, int) else _as_it_is(g, given[each]) for each in part.opening.reads]
+        made = _packed(g, part, given, packed, pages) if part.opening.is_packed else []
+        taken = [made[each] if isinstance(each, int) else _as_it_is(g, given[each], packed, pages) for each in part.opening.reads]
         held.update((constant.digest, constant) for constant in taken)
         read.append(tuple(constant.digest for constant in taken))
     return Weights(held, tuple(read), {name: constant.digest for name, constant in whole.items()})
 
 
-def _as_it_is(g: Parts, name: str) -> Constant:
-    return Constant(name, g.params[name], g.constants[name].digest)
+def _as_it_is(g: Parts, name: str, known: MutableMapping[str, Constant], pages: LargePages) -> Constant:
+    """A parameter; a copy of one that lies in a file, whose memory goes back."""
+    array, digest = g.params[name], g.constants[name].digest
+    found = known.get(digest)
+    if found is None:
+        if is_paged(array):
+            copy = pages.zeros(array.shape, array.dtype)
+            copy[...] = array
+            copy.flags.writeable = False
+            release(array)
+            array = copy
+        found = known[digest] = Constant(name, array, digest)
+    return found
 
 
-def _packed(g: Parts, part: Part, given: Mapping[str, str], known: MutableMapping[str, Constant]) -> list[Constant]:
+def _packed(
+    g: Parts, part: Part, given: Mapping[str, str], known: MutableMapping[str, Constant], pages: LargePages,
+) -> list[Constant]:
     """What a kernel reads in place of parameters, which are told apart by what packs them and what it is made from."""
     names = [given[each] for each in part.opening.sources]
     whole = " ".join([part.opening.digest, *(g.constants[name].digest for name in names)])
@@ -62,7 +77,7 @@ def _packed(g: Parts, part: Part, given: Mapping[str, str], known: MutableMappin
     made = [constant for constant in found if constant is not None]
     if len(made) < len(digests):
         sources = [g.params[name] for name in names]
-        arrays = part.packed(sources)
+        arrays = part.packed(sources, pages.zeros)
         for source in sources:
             release(source)
         name = names[0] if names else "constant"  # what is packed of a kernel's own constants comes from no parameter

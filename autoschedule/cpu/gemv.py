@@ -9,23 +9,26 @@ be read as they lie.
                 partial[j, lane] += w[j, k] * x[k]                    part[j] += B[k, j] * x[k] + B[k + 1, j] * x[k + 1] ...
         y[j] = sum over lanes of partial[j, lane]         y[j] = sum over parts of part[j]
 
-A processor fetches ahead along a few rows at a time, and across the ends of rows that are read whole.
+A processor fetches ahead along a few rows at a time, and across the ends of rows that are read whole. A matrix that no cache
+holds is read row after row of its tile, as it lies: one stream has all of memory's bandwidth, and several whose pages end one
+after the other have not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import ProducerLoad
+from ...ir.expr import IntImm, ProducerLoad
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..contractions import upstream
-from ..operations import source
+from ..operations import is_known, source
 from .gemm_plan import ASSUMED, TASKS
 from .operands import Operands, reduce_axes
+from .streams import last_cache
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -39,7 +42,9 @@ LONG = 128
 TOGETHER, ALL_TOGETHER = 4, 6
 """Vectors that are multiplied with a row at once, and up to how many that is all of them."""
 STREAMS = 8
-"""Rows read side by side."""
+"""Rows read side by side: what is loaded of the vectors serves them all."""
+CHAINS = 2
+"""Vectors of a row that are summed apart where rows are read one after the other, so that sums keep up with memory."""
 WORTH_THREADS = 1 << 17
 """Elements of a matrix below which one thread is done before a second has been woken."""
 LEAST_PART = 64
@@ -95,9 +100,13 @@ def _along(group: Group, shape: Thin, threads: int) -> None:
     if shape.vectors.indices[-1] is not k:
         _lay_along(group, shape.vectors)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    _, lane = s[anchor].split(k, factor=min(lanes, constant_extent(k) or lanes))
-    partial = s.rfactor(anchor.output(0), lane, factor_axis=len(anchor.axis))
-    assert isinstance(partial, Tensor)
+    far, depth = _is_far(group, shape.matrix), constant_extent(k) or ASSUMED
+    partials: list[Stage] = []
+    for size in dict.fromkeys(min(size, depth) for size in (CHAINS * lanes if far else lanes, lanes)):
+        _, part = s[anchor].split(reduce_axes(s[anchor].op)[0], factor=size)
+        partial = s.rfactor(anchor.output(0), part, factor_axis=len(anchor.axis))
+        assert isinstance(partial, Tensor)
+        partials.append(s[partial])
     stage = s[output]
     axes = list(stage.op.axis)
     outer, few = axes[-2 + shape.outer], axes[-1 - shape.outer]
@@ -121,14 +130,30 @@ def _along(group: Group, shape: Thin, threads: int) -> None:
     else:
         stage.unroll(row)
     sums.unroll(reduce_axes(sums.op)[0])
-    inner = s[partial]
-    inner.set_scope("local")
-    inner.compute_at(stage, some)
-    *batch, i, j, lane = inner.op.axis
-    inner.reorder(*batch, *reduce_axes(inner.op), i, j, lane)
-    inner.unroll(i)
-    inner.unroll(j)
-    inner.vectorize(lane)
+    for inner in partials:
+        inner.set_scope("local")
+        inner.compute_at(stage, some)
+        _add_up(inner, shape.outer, far)
+
+
+def _add_up(stage: Stage, outer: int, one_by_one: bool) -> None:
+    """The sums of a tile, of all its rows together or of one after the other."""
+    *batch, i, j, lane = stage.op.axis
+    few, row = (i, j) if outer else (j, i)
+    stage.reorder(*batch, *((row, *reduce_axes(stage.op)) if one_by_one else (*reduce_axes(stage.op), row)), few, lane)
+    stage.unroll(few)
+    if not one_by_one:
+        stage.unroll(row)
+    stage.vectorize(lane)
+
+
+def _is_far(group: Group, matrix: ProducerLoad) -> bool:
+    """Whether a matrix is read from memory: no cache holds it, or, of a model's weights, what is used in between has driven it out
+    of those that are not shared."""
+    tensor = source(matrix)
+    known = [extent.value for extent in tensor.shape if isinstance(extent, IntImm)]
+    room = group.machine.l2 if is_known(tensor) else last_cache() // 2
+    return len(known) == tensor.ndim and prod(known) * tensor.dtype.bytes > room
 
 
 def _lay_along(group: Group, vectors: ProducerLoad) -> None:

@@ -33,6 +33,7 @@ from .scales import SCALES
 from .siblings import SIBLINGS
 from .sinks import SINKS
 from .splits import SPLITS
+from .taps import TAPS
 from .weight_only import WEIGHTS_INT4, WEIGHTS_INT8
 from .winograd import WINOGRAD
 
@@ -52,6 +53,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     ATTENTION,
     SCALES,
     PADS,
+    TAPS,               # of all the padding
     SINKS,              # what it moves cancels in the next round's moves
     SIBLINGS,
     SPLITS,             # behind what looks for them
