@@ -40,7 +40,7 @@ DIFFERS = 0.1
 """From which part of a value on a difference is pointed out."""
 MOST_BYTES = 256 << 20
 
-Term = Callable[[Any, Any], Any]
+Term = Callable[[te.Expr, te.Expr], te.Expr]
 
 
 def calibrate(console: Console) -> int:

@@ -19,7 +19,7 @@ import itertools
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeGuard, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, cast, overload
 
 import numpy as np
 
@@ -42,6 +42,29 @@ from .frameworks.shapes import shape_reader
 from .lower import lower
 
 __all__ = ["CacheInfo", "JitFunction", "jit"]
+
+R = TypeVar("R", covariant=True)
+Given = TypeVar("Given")
+Theirs = TypeVar("Theirs", bound="HandedOut")
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    class HandedOut(Protocol):
+        """An array of torch, jax or another library that hands out its memory."""
+
+        def __dlpack__(self, *args: Any, **named: Any) -> Any: ...
+
+    class Decorator(Protocol):
+        """What tw.jit with options is."""
+
+        def __call__(self, function: Callable[..., R], /) -> JitFunction[R]: ...
+
+    NumpyLike: TypeAlias = np.ndarray[Any, Any] | np.generic
+    """Of which the results are numpy's, on CPUs."""
+    One: TypeAlias = Tensor | tuple[Schedule, Tensor]
+    Several: TypeAlias = Sequence[Tensor] | tuple[Schedule, Sequence[Tensor]]
+    """What functions return whose results are a tuple."""
 
 
 class CacheInfo(NamedTuple):
@@ -101,10 +124,10 @@ class _Symbols:
 
 
 @overload
-def jit(function: Callable[..., Any], /) -> JitFunction: ...
+def jit(function: Callable[..., R], /) -> JitFunction[R]: ...
 @overload
 def jit(*, dynamic: Mapping[str, Sequence[int]] | None = None, target: str | Target = "llvm", fast_math: bool = False,
-        bounds_check: bool = False) -> Callable[[Callable[..., Any]], JitFunction]: ...
+        bounds_check: bool = False) -> Decorator: ...
 def jit(function: Callable[..., Any] | None = None, /, *, dynamic: Mapping[str, Sequence[int]] | None = None,
         target: str | Target = "llvm", fast_math: bool = False, bounds_check: bool = False) -> Any:
     """A function that declares tensors, as one that computes arrays: `@tw.jit` or `@tw.jit(target=..., fast_math=True)`.
@@ -126,18 +149,18 @@ def jit(function: Callable[..., Any] | None = None, /, *, dynamic: Mapping[str, 
     """
     if function is None:
 
-        def decorator(function: Callable[..., Any]) -> JitFunction:
+        def decorator(function: Callable[..., R]) -> JitFunction[R]:
             return JitFunction(function, Target.parse(target), fast_math, bounds_check, dynamic or {})
 
         return decorator
-    return JitFunction(function, Target.parse(target), fast_math, bounds_check, dynamic or {})
+    return JitFunction[Any](function, Target.parse(target), fast_math, bounds_check, dynamic or {})
 
 
 _KEPT = 256
 """How many kernels a function keeps."""
 
 
-class JitFunction:
+class JitFunction(Generic[R]):
     """What tw.jit makes. `__wrapped__` is the function."""
 
     def __init__(self, function: Callable[..., Any], target: Target, fast_math: bool, bounds_check: bool,
@@ -154,6 +177,24 @@ class JitFunction:
         self._calls = itertools.count()
         self._misses = 0
 
+    @overload
+    def __call__(self, *args: Any, out: Given, **named: Any) -> Given: ...
+    @overload
+    def __call__(self, first: Tensor, /, *args: Any, out: None = None, **named: Any) -> R: ...
+    @overload
+    def __call__(self: JitFunction[One], first: NumpyLike, /, *args: Any, out: None = None, **named: Any) -> NDArray[Any]: ...
+    @overload
+    def __call__(self: JitFunction[One], first: Theirs, /, *args: Any, out: None = None, **named: Any) -> Theirs: ...
+    @overload
+    def __call__(
+        self: JitFunction[Several], first: NumpyLike, /, *args: Any, out: None = None, **named: Any,
+    ) -> tuple[NDArray[Any], ...]: ...
+    @overload
+    def __call__(
+        self: JitFunction[Several], first: Theirs, /, *args: Any, out: None = None, **named: Any,
+    ) -> tuple[Theirs, ...]: ...
+    @overload
+    def __call__(self, *args: Any, **named: Any) -> Any: ...
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """The function's results for these arrays, new ones, or those given by `out=`.
 

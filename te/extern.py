@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 from ..arguments import as_list, is_sequence
 from ..errors import user_source
@@ -85,6 +85,18 @@ class ExternOp(Operation):
         return self if all(map(operator.is_, inputs, self.inputs)) else replace(self, inputs=inputs)
 
 
+@overload
+def extern(
+    shape: int | Expr | Sequence[int | Expr], inputs: Sequence[Tensor],
+    fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr], name: str = "extern", dtype: object = None,
+    in_buffers: Any = None, out_buffers: Any = None, tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> Tensor: ...
+@overload
+def extern(
+    shape: Sequence[Sequence[int | Expr]], inputs: Sequence[Tensor], fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
+    name: str = "extern", dtype: object = None, in_buffers: Any = None, out_buffers: Any = None, tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> list[Tensor]: ...
 def extern(
     shape: Any, inputs: Sequence[Tensor], fcompute: Callable[[list[Buffer], list[Buffer]], Any], name: str = "extern",
     dtype: Any = None, in_buffers: Any = None, out_buffers: Any = None, tag: str = "", attrs: Mapping[str, Any] | None = None,

@@ -7,6 +7,7 @@ those of float64, are the C library's.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,9 @@ def _intrinsic(name: str, meaning: str) -> Callable[..., Any]:
         return ops.call(name, *operands)
 
     function.__name__ = function.__qualname__ = name
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(each, inspect.Parameter.POSITIONAL_ONLY, annotation="Any") for each in "xyz"[:INTRINSICS[name].arity]],
+        return_annotation="Any")
     function.__doc__ = f"""{meaning}
 
     Of scalars (numbers or expressions) the result is an expression, of tensors a tensor in the shape to which they broadcast; of

@@ -46,3 +46,7 @@ def test_a_users_program_is_strictly_typed_and_mistakes_are_found(folder: Path) 
     ours = [(Path(one["file"]).name, one["range"]["start"]["line"] + 1, one["message"]) for one in found]
     assert [one for one in ours if one[0] == "program.py"] == []
     assert {line for name, line, _ in ours if name == "mistakes.py"} == {3, 4, 5, 7, 8}
+
+
+def test_the_program_runs(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, PROGRAM], cwd=tmp_path, check=True, capture_output=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import te
 from ..errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr, IntImm
 from ..ir.ops import is_const
+from ..te import either as te
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, shape_of, tensor, tensors

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-from .. import te
 from ..errors import user_source
 from ..ir import ops
 from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
+from ..te import either as te
 from ..te.elementwise import bitwise, operate
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
@@ -117,7 +117,7 @@ def _bits(name: str, meaning: str) -> Callable[[Operand, Operand], Any]:
 add = _binary("add", "lhs + rhs.", ops.add)
 subtract = _binary("subtract", "lhs - rhs.", ops.subtract)
 multiply = _binary("multiply", "lhs * rhs.", ops.multiply)
-divide = _binary("divide", "lhs / rhs of floats. Two integers are refused, as `/` refuses them: floor_divide and trunc_divide say "
+divide = _binary("divide", "lhs / rhs of floats. Two integers are refused, as by `/`: floor_divide and trunc_divide say "
                  "which quotient is meant.", ops.divide, errors=", AmbiguousDivision (TW0103)")
 floor_divide = _binary("floor_divide", "The quotient rounded towards minus infinity, as numpy's; of integers x // 0 = 0.",
                        lambda a, b: _of_floats(a, b, lambda x, y: te.floor(x / y), ops.floordiv))

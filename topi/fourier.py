@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import te
 from ..errors import user_source
 from ..ir.expr import IntImm
+from ..te import either as te
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, integers, tensor
 from .errors import BadOperand

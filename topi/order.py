@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .. import te
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
+from ..te import either as te
 from ..te.additions import Addition
 from ..te.hybrid.forms import where_target_has
 from ..te.scatter import Combine, scatter

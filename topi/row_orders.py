@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import te
-from ..te import max_value, select
+from ..te import hybrid
+from ..te.either import max_value, select
 from ..te.hybrid.runtime import allocate, const_range, output_tensor
 
 __all__ = ["FEW_OF_A_ROW", "SHORT_ROW", "first_places", "short_rows_places", "sorted_places"]
@@ -20,7 +20,7 @@ SHORT_ROW = 64
 """Up to how many elements the ones before an element are counted: clearing the counters of digits takes longer."""
 
 
-@te.hybrid.script
+@hybrid.script
 def sorted_places(keys: Any, counts: Any, digits: int) -> Any:  # noqa: C901 (a script cannot be cut into functions)
     """The places of all elements, (rows, n), by their digits of 8 bits, the lowest ones first."""
     places = output_tensor(keys.shape, "int32")
@@ -69,7 +69,7 @@ def sorted_places(keys: Any, counts: Any, digits: int) -> Any:  # noqa: C901 (a 
     return places
 
 
-@te.hybrid.script
+@hybrid.script
 def short_rows_places(keys: Any, counts: Any) -> Any:
     """The places of all elements, (rows, n), by how many come before each."""
     places = output_tensor(keys.shape, "int32")
@@ -90,7 +90,7 @@ def short_rows_places(keys: Any, counts: Any) -> Any:
     return places
 
 
-@te.hybrid.script
+@hybrid.script
 def first_places(keys: Any, count: int) -> Any:
     """The places of the `count` least keys of each row, (rows, count), held in order while the row is walked over by blocks."""
     places = output_tensor((keys.shape[0], count), "int32")

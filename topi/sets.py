@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import te
 from ..errors import user_source
 from ..ir.ops import is_const
+from ..te import either as te
+from ..te import hybrid
 from ..te.hybrid.runtime import allocate, output_tensor
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
@@ -48,7 +49,7 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
     return [values, first, inverse, number, *([counts] if return_counts else [])]
 
 
-@te.hybrid.script
+@hybrid.script
 def _groups(keys: Any, order: Any) -> Any:
     """Of equal keys, in order: the first place, the number of the group by place, how many there are, and how many groups."""
     first = output_tensor(keys.shape, "int32")
@@ -68,7 +69,7 @@ def _groups(keys: Any, order: Any) -> Any:
     return first, inverse, counts, number
 
 
-@te.hybrid.script
+@hybrid.script
 def _as_met(first: Any, inverse: Any, counts: Any, number: Any) -> Any:
     """The groups in the order of their first places."""
     firsts = output_tensor(first.shape, "int32")
@@ -108,7 +109,7 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
     return reshape(flat, given.shape)
 
 
-@te.hybrid.script
+@hybrid.script
 def _places(rows: Any, values: Any, right: int) -> Any:
     places = output_tensor(values.shape, "int32")
     for r in range(values.shape[0]):

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from .. import te
 from ..arguments import as_list, is_sequence
 from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
+from ..te import either as te
 from ..te.shape import INT64_FROM, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, known, shape_of, tensor

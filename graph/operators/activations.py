@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import te, topi
+from ... import topi
+from ...te import either as te
 from ...te.elementwise import operate
 from .elementwise import erf, floats, wide
 from .row import operator

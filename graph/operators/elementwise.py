@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import topi
+from ...te.tensor import Tensor
 from ..types import array_dtype
 from .row import operator
 
@@ -117,7 +118,7 @@ for _name, (_function, _reference) in _BINARY.items():
 
 
 @operator("where", np.where, "elementwise")
-def _where(condition: Any, x: Any, y: Any) -> Any:
+def _where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return topi.where(condition, x, y)
 
 
@@ -127,7 +128,7 @@ def _converted(x: Any, *, dtype: str) -> Any:
 
 
 @operator("cast", _converted, "elementwise")
-def _cast(x: Any, *, dtype: str) -> Any:
+def _cast(x: Tensor, *, dtype: str) -> Tensor:
     return topi.cast(x, dtype)
 
 
@@ -136,7 +137,7 @@ def _viewed(x: Any, *, dtype: str) -> Any:
 
 
 @operator("bitcast", _viewed, "elementwise")
-def _bitcast(x: Any, *, dtype: str) -> Any:
+def _bitcast(x: Tensor, *, dtype: str) -> Tensor:
     """The bits of x as a dtype of the same width."""
     return topi.reinterpret(x, dtype)
 
@@ -146,5 +147,5 @@ def _clipped(x: NDArray[Any], *, low: float, high: float) -> Any:
 
 
 @operator("clip", _clipped, "elementwise")
-def _clip(x: Any, *, low: float, high: float) -> Any:
+def _clip(x: Tensor, *, low: float, high: float) -> Tensor:
     return topi.clip(x, low, high)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import te, topi
+from ... import topi
 from ...ir import ops
 from ...ir.arith.analyzer import simplify
 from ...ir.expr import IntImm
 from ...ir.ops import is_const
+from ...te import either as te
 from ...te.shape import same_extent
+from ...te.tensor import Tensor
 from ...topi.transform import injective
 from ..types import extents
 from .row import operator
@@ -191,7 +193,7 @@ def _reversed(x: Any, lengths: Any, *, time_axis: int, batch_axis: int) -> Any:
 
 
 @operator("reverse_sequence", _reversed, "injective")
-def _reverse_sequence(x: Any, lengths: Any, *, time_axis: int, batch_axis: int) -> Any:
+def _reverse_sequence(x: Tensor, lengths: Tensor, *, time_axis: int, batch_axis: int) -> Any:
     return topi.reverse_sequence(x, topi.cast(lengths, "int32"), time_axis, batch_axis)
 
 

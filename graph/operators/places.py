@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import te, topi
+from ... import topi
 from ...ir import ops
 from ...ir.expr import IntImm
 from ...ir.ops import is_const
+from ...te import either as te
 from ...topi.transform import injective
 from .row import operator
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import te, topi
+from ... import topi
+from ...te import either as te
 from ...topi.nn.convolutions import tap_count
 from .row import operator
 from .windows import padded, spatial, strided_windows

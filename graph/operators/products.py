@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import te, topi
+from ... import topi
 from ...ir import ops
 from ...ir.ops import common_dtype, is_const
+from ...te import either as te
 from ...te.shape import same_extent
 from ...topi.matmul import product
 from .elementwise import wide

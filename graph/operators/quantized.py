@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ... import topi
+from ...te.tensor import Tensor
 from ...topi.nn.weight_only import GROUP
 from ..types import array_dtype
 from .row import operator
@@ -37,7 +38,7 @@ def _saturated(x: Any, zero: Any, dtype: str) -> Any:
 
 
 @operator("quantize", _numpy_quantize, "elementwise")
-def _quantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
+def _quantize(x: Tensor, scale: Tensor, zero: Tensor | None = None, *, dtype: str) -> Tensor:
     """round(x / scale) + zero within the range of the dtype; halves go to even numbers."""
     wide, bounds = _wide_for(dtype), np.iinfo(array_dtype(dtype))
     steps = topi.divide(topi.cast(x, wide), topi.cast(scale, wide))
@@ -68,7 +69,7 @@ def _numpy_dequantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> An
 
 
 @operator("dequantize", _numpy_dequantize, "elementwise")
-def _dequantize(x: Any, scale: Any, zero: Any = None, *, dtype: str = "float32") -> Any:
+def _dequantize(x: Tensor, scale: Tensor, zero: Tensor | None = None, *, dtype: str = "float32") -> Tensor:
     """(x - zero) * scale, computed in int32 and float32."""
     steps = topi.cast(x, "int32") if zero is None else topi.subtract(topi.cast(x, "int32"), topi.cast(zero, "int32"))
     return topi.cast(topi.multiply(topi.cast(steps, "float32"), topi.cast(scale, "float32")), dtype)

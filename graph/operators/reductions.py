@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import topi
+from ...te.tensor import Tensor
 from .elementwise import wide
 from .row import operator
 
@@ -44,7 +45,7 @@ for _name, (_function, _reference) in _ROWS.items():
     _row(_name, _function, _reference)
 
 
-def _place_row(name: str, function: Callable[..., Any], reference: Callable[..., Any]) -> None:
+def _place_row(name: str, function: Callable[..., Tensor], reference: Callable[..., Any]) -> None:
     def declare(x: Any, *, axis: int, keepdims: bool = False, last: bool = False) -> Any:
         return topi.cast(function(x, axis, keepdims, last), "int64")
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import te
 from ...ir import ops
 from ...ir.expr import IntImm
+from ...te import either as te
 from ...te.shape import same_extent
 from ...topi.transform import injective
 from ..types import extents

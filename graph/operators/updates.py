@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import te, topi
+from ... import topi
 from ...ir import ops
 from ...ir.builder import ir_builder
 from ...ir.stmt import Stmt
+from ...te import either as te
 from ...topi.transform import injective
 from .row import operator
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ... import te, topi
+from ... import topi
 from ...ir import ops
+from ...te import either as te
 from ...te.shape import same_extent
 from ...topi.nn.convolutions import tap_count
 from .elementwise import wide

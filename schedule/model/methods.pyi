@@ -457,7 +457,8 @@ class SchedulePrimitives:
     def cache_write(self, tensor: Sequence[Tensor], scope: str) -> list[Tensor]:
         ...
 
-    def clone_in(self, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
+    @overload
+    def clone_in(self, tensor: Tensor, readers: Any) -> Tensor:
         """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.
 
             for i:  B[i] = f(A[i])                        for i:  B[i] = f(A[i])          # clone_in(B, [C])
@@ -471,6 +472,9 @@ class SchedulePrimitives:
 
         Raises BadClone (TW0254), UnknownStage (TW0201).
         """
+    @overload
+    def clone_in(self, tensor: Sequence[Tensor], readers: Any) -> list[Tensor]:
+        ...
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
         """A group of the stages on the ways from `inputs` to `outputs`, which its compute_at places together.
@@ -554,7 +558,8 @@ class SchedulePrimitives:
         Raises BadPhases (TW0262), UnknownStage (TW0201), WrongArgument (TW0222).
         """
 
-    def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
+    @overload
+    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Tensor:
         """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.
 
             for k.o in 4:                      for k.i in 8:                  # rfactor(C, k.i)
@@ -571,6 +576,9 @@ class SchedulePrimitives:
         Raises BadRfactor (TW0221), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
         (TW0213), UnknownStage (TW0201).
         """
+    @overload
+    def rfactor(self, tensor: Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> list[Tensor]:
+        ...
 
 
 class GroupPrimitives:

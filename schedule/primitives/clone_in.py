@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar, Range, Reduce, Var
@@ -49,6 +49,10 @@ def _draw(drawer: Drawer) -> Attempt | None:
             lambda: drawer.s.clone_in(outputs[0] if len(outputs) == 1 else outputs, chosen))
 
 
+@overload
+def clone_in(schedule: Schedule, tensor: Tensor, readers: Any) -> Tensor: ...
+@overload
+def clone_in(schedule: Schedule, tensor: Sequence[Tensor], readers: Any) -> list[Tensor]: ...
 @primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1.5, rare=True,
            foreign={"tensor": TENSORS, "readers": TENSORS})
 def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:

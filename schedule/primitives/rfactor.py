@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from ...errors import user_source
 from ...ir.accesses import reads_memory
@@ -68,6 +68,10 @@ def _draw(drawer: Drawer) -> Attempt | None:
             lambda: drawer.s.rfactor(outputs[0] if len(outputs) == 1 else outputs, axis, place))
 
 
+@overload
+def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Tensor: ...
+@overload
+def rfactor(schedule: Schedule, tensor: Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> list[Tensor]: ...
 @primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=4, rare=True,
            foreign={"tensor": TENSORS, "axis": AXIS, "factor_axis": integer(-64, 64)})
 def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:

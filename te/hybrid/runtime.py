@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, SupportsInt
+from typing import TYPE_CHECKING, Any, SupportsInt, cast
 
 import numpy as np
 
@@ -19,15 +19,24 @@ __all__ = ["EMULATED", "allocate", "atomic_add", "bind", "const_range", "emulate
            "unrolled", "vectorize", "vectorized"]
 
 
-def output_tensor(shape: Any, dtype: Any) -> Any:
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+    class Memory(Tensor):
+        """What a script writes elements of."""
+
+        def __setitem__(self, indices: Any, value: Any) -> None: ...
+
+
+def output_tensor(shape: Any, dtype: Any) -> Memory:
     """A result of the script: an array of zeros."""
-    return np.zeros(shape, numpy_dtype(dtype))
+    return cast("Memory", np.zeros(shape, numpy_dtype(dtype)))
 
 
-def allocate(shape: Any, dtype: Any = "float32", scope: str = "global") -> Any:
+def allocate(shape: Any, dtype: Any = "float32", scope: str = "global") -> Memory:
     """Memory of the script's own: an array of zeros. scope: global, shared, local or warp."""
     del scope  # of memory on a GPU
-    return np.zeros(shape, numpy_dtype(dtype))
+    return cast("Memory", np.zeros(shape, numpy_dtype(dtype)))
 
 
 def atomic_add(buffer: Any, index: Any, value: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 import tilewright as tw
@@ -41,6 +41,40 @@ def scheduled_blur() -> tw.Kernel:
     return f
 
 
+def elements(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    assert_type(te.exp(x[0, 0]), te.Expr)
+    assert_type(te.exp(2.0), te.Expr)
+    assert_type(te.exp(x), te.Tensor)
+    assert_type(te.max(x[0, 0], 1, y[0, 0]), te.Expr)
+    assert_type(te.max(0.0, x), te.Tensor)
+    assert_type(te.if_then_else(x[0, 0] > 0, x[0, 0], 0.0), te.Expr)
+    assert_type(te.select(x > 0, x, 0.0), te.Tensor)
+    assert_type(te.all(x[0, 0] > 0, te.isnan(y[0, 0])), te.Expr)
+    assert_type(te.reinterpret("int32", x), te.Tensor)
+    assert_type(topi.exp(x), te.Tensor)
+    assert_type(topi.where(x > 0, x, y), te.Tensor)
+    assert_type(topi.cast(te.const(1), "float32"), te.Expr)
+    assert_type(te.extern((4,), [x], lambda ins, outs: te.call_packed("f", ins[0], outs[0])), te.Tensor)
+    return topi.add(te.sqrt(te.abs(x)), topi.maximum(y, 0.5))
+
+
+def reductions(x: te.Tensor) -> te.Schedule:
+    k = te.reduce_axis((0, 8), "k")
+    total = te.compute((4,), lambda i: te.sum(x[i, k], axis=k, where=x[i, k] > 0), "total")
+    assert_type(te.min(x[0, k], axis=[k]), te.Expr)
+    lse = te.comm_reducer(lambda a, b: te.max(a, b) + te.log1p(te.exp(-te.abs(a - b))), lambda t: te.min_value(t))
+    assert_type(lse(x[0, k], k), te.Expr)
+    argmax = te.comm_reducer(
+        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])), lambda t0, t1: (te.const(-1, t0), te.min_value(t1)))
+    assert_type(argmax((k, x[0, k]), axis=k), tuple[te.Expr, ...])
+    s = tw.autoschedule.schedule([total])
+    assert_type(s, te.Schedule)
+    plain = te.create_schedule(total)
+    assert_type(plain.rfactor(total, plain[total].op.reduce_axis[0]), te.Tensor)
+    assert_type(plain.cache_write([total], "local"), list[te.Tensor])
+    return s
+
+
 def product(n: te.Var) -> dict[str, list[te.Tensor]]:
     a, b = te.placeholder((n, 16), name="a"), te.placeholder((16, n), name="b")
     k = te.reduce_axis((0, 16), name="k")
@@ -63,6 +97,11 @@ def running(a: te.Tensor) -> te.Tensor:
 @tw.jit
 def normalise(x: te.Tensor, axis: int = -1) -> te.Tensor:
     return topi.nn.softmax(x, axis=axis)
+
+
+@tw.jit
+def both(x: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+    return topi.exp(x), topi.negative(x)
 
 
 @tw.jit(dynamic={"x": (0,)})
@@ -111,16 +150,23 @@ def main() -> None:
     assert_type(layer, tw.Kernel)
     loaded = tw.load(layer.export("liblayer.so")[0])
     loaded(np.ones((4, 16), np.float32), np.ones((8, 16), np.float32), tw.empty((4, 8), "float32"))
-    assert_type(loaded["main"], tw.Kernel)
+    assert_type(tw.load(module.export("libproducts.so")[0])["product"], tw.Kernel)
+    assert_type(elements(te.placeholder((4, 4)), te.placeholder((4, 4))), te.Tensor)
+    print(reductions(te.placeholder((4, 8), name="x")))
     plan = topi.schedule([y], "llvm")
     assert_type(plan, te.Schedule)
     tuned = autotune.tune([x, w, y], target="llvm", trials=1)
     assert_type(tuned.best.seconds, float)
     a = te.placeholder((8,), name="a")
     assert_type(running(a), te.Tensor)
+    assert_type(normalise(a), te.Tensor)
+    assert_type(normalise(image), NDArray[Any])
+    assert_type(both(image), tuple[NDArray[Any], ...])
+    row: NDArray[np.float32] = image[0]
+    assert_type(doubled(row, out=tw.empty((48,), "float32")), tw.Array)
     dx = te.gradient(y, [x])
     assert_type(dx, list[te.Tensor])
-    print(timing, normalise(image), doubled(image[0]), sums(), network()(np.ones((1, 8), np.float32)))
+    print(timing, normalise(image), doubled(row), sums(), network()(np.ones((1, 8), np.float32)))
 
 
 if __name__ == "__main__":

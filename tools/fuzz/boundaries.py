@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
+from ...te import either as te
 from .choices import Choices
 from .program import Draw, Program, exactly
 from .terms import INTEGERS, Size, numpy_type

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
 from ...arguments import as_list
+from ...te import either as te
 from .choices import Choices
 from .program import Draw, Program, exactly, small
 from .scripts import SCRIPTS

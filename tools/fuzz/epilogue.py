@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
 from ...ir.expr import IntImm
+from ...te import either as te
 from .choices import Choices
 from .program import Program
 

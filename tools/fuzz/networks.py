@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
+from ...te import either as te
 from .chains import IDENTITY, REDUCERS, fold
 from .choices import Choices
 from .program import Draw, Program, exactly, product_types, small, terms, values

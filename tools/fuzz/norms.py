@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
+from ...te import either as te
 from .chains import UFUNC
 from .choices import Choices
 from .program import Draw, Program, exactly, small

@@ -132,7 +132,7 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-SMOOTH: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any], float], ...] = (
+SMOOTH: tuple[tuple[Callable[[te.Tensor], Any], Callable[[Any], Any], float], ...] = (
     (topi.nn.relu, lambda x: np.maximum(x, 0), 1), (topi.negative, np.negative, 1), (topi.abs, np.abs, 1),
     (topi.tanh, np.tanh, 1), (topi.sigmoid, _sigmoid, 0.25), (topi.nn.silu, lambda x: x * _sigmoid(x), 1.1),
     (topi.nn.gelu, _gelu, 1.2), (lambda x: topi.exp(topi.minimum(x, 1.0)), lambda x: np.exp(np.minimum(x, 1.0)), 2.8),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
+from ...te import either as te
 from .chains import IDENTITY, REDUCERS, UFUNC
 from .choices import Choices
 from .program import Draw, Program, exactly, product_types, small

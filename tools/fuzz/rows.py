@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
+from ...te import either as te
 from .chains import IDENTITY, fold
 from .choices import Choices
 from .program import Draw, Program, exactly, small

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
+from ...te import either as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
+from ...te import either as te
 from ...te.tensor import Tensor
 from ..nn.window import pair
 from ..weighted import keys_weights, weighted_sum

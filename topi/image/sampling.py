@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir import ops
 from ...ir.expr import Expr
+from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..errors import BadOperand, BadParameter

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import te
 from ...errors import user_source
+from ...te import either as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir import ops
+from ...te import either as te
 from ...te.elementwise import operate
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text

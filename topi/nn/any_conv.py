@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr
+from ...te import either as te
 from ...te.tensor import Tensor
 from .. import transform
 from .convolutions import check_channels, check_rank, tap_count

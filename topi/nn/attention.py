@@ -32,12 +32,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ... import te
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv, is_const
+from ...te import either as te
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides

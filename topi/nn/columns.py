@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir import ops
+from ...te import either as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import known, tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
+from ...te import either as te
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..image.sampling import weighed

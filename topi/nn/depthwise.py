@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import is_const
+from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from .convolutions import check_rank, tap_count

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import te
 from ...arguments import is_a
 from ...errors import user_source
 from ...ir import ops
 from ...ir.expr import IntImm
+from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
 from .. import transform
 from ..checks import axis_of, integers, tensor

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar
 from ...ir.ops import ceildiv, is_const
+from ...te import either as te
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir import ops
+from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
 from .. import reduction as sums
 from ..checks import tensor

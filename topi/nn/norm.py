@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import te
 from ...arguments import is_a
 from ...errors import user_source
 from ...ir.expr import Expr
+from ...te import either as te
 from ...te.tensor import Tensor
 from ..checks import axis_of
 from ..errors import BadAxis, BadParameter

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ... import te
 from ...ir.expr import Expr, IntImm
+from ...te import either as te
 from ...te.operation import ZERO_GRADIENT
 from ...te.tensor import Tensor
 from .rowwise import Rows

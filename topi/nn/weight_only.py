@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
-from ... import te
 from ...arguments import is_array
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
+from ...te import either as te
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
 from ..checks import weights

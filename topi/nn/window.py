@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import te
 from ...arguments import as_list
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
+from ...te import either as te
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor
 from .errors import BadWindow

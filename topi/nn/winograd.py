@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
+from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor, weights

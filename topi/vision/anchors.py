@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import IntImm
+from ...te import either as te
+from ...te import hybrid
 from ...te.hybrid.runtime import allocate, output_tensor
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
@@ -72,7 +73,7 @@ def multibox_transform_loc(
     return [best, counts]
 
 
-@te.hybrid.script
+@hybrid.script
 def _best(scores: Any, corners: Any, threshold: Any) -> Any:
     boxes = output_tensor((corners.shape[0], corners.shape[1], 6), corners.dtype)
     counts = output_tensor((scores.shape[0],), "int32")
@@ -181,7 +182,7 @@ def _anchors(scales: Sequence[float], ratios: Sequence[float], stride: int) -> A
     return np.asarray(rows, "float32")
 
 
-@te.hybrid.script
+@hybrid.script
 def _proposed(boxes: Any, order: Any, threshold: Any, first: int, most: int) -> Any:
     out = output_tensor((boxes.shape[0] * most, 5), "float32")
     for b in range(boxes.shape[0]):

@@ -186,7 +186,8 @@ def _cache_write(state: Steps, at: int, scope: str) -> None:
 
 def _rfactor(state: Steps, at: int, loop: int, place: int) -> None:
     stage = state.stages[at]
-    partial = state.s.rfactor(stage.origin_op.output(0), state.axes[stage][loop], place)
+    output: Tensor = stage.origin_op.output(0)
+    partial = state.s.rfactor(output, state.axes[stage][loop], place)
     state.learn(stage)
     _insert(state, at, partial)
 

@@ -14,6 +14,7 @@ from ....ir import Function
 from ....ir.ops import convert as convert
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
 from ....te import Tensor
+from ....te.reduce import comm_reducer as _comm_reducer
 from .. import wmma
 from ..container import Attrs
 from ..nodes import ours, theirs
@@ -78,12 +79,16 @@ def _noted(value: Any) -> Any:
 
 def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Any:
     """As te.comm_reducer. Called with values alone, it combines them."""
-    return replace(_te.comm_reducer(fcombine, fidentity, name), elementwise=True)
+    return replace(_comm_reducer(fcombine, fidentity, name), elementwise=True)
 
 
 def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """As te.extern. The statement may hold nodes with TVM's names."""
-    return _te.extern(shape, inputs, lambda ins, outs: ours(fcompute(ins, outs)), *args, **named)
+    def body(ins: Any, outs: Any) -> Any:
+        return ours(fcompute(ins, outs))
+
+    declare: Callable[..., Any] = _te.extern
+    return declare(shape, inputs, body, *args, **named)
 
 
 def decl_tensor_intrin(op: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:

@@ -6,6 +6,7 @@ Where a name means something else here than in TVM, TVM's meaning holds: `divide
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -97,7 +98,8 @@ def scatter_add(data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0) -
 def divide(lhs: Any, rhs: Any) -> Any:
     """lhs / rhs; of integers the quotient rounded towards zero."""
     whole = all(ops.convert(_element(side)).dtype.is_integer for side in (lhs, rhs))
-    return _ours.trunc_divide(lhs, rhs) if whole else _ours.divide(lhs, rhs)
+    quotient: Callable[..., Any] = _ours.trunc_divide if whole else _ours.divide
+    return quotient(lhs, rhs)
 
 
 def _element(side: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from .....arguments import as_tuple, is_sequence
 from .....autoschedule.search.space import Configurator, Rejected, TemplateSpace
@@ -22,6 +22,8 @@ from .space import ConfigEntity, ConfigSpace, InstantiationError
 
 __all__ = ["TASK_TABLE", "Task", "TaskTemplate", "args_to_workload", "compute_flop", "create", "deserialize_args", "get_config",
            "serialize_args", "template"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Workload = tuple[Any, ...]
 
@@ -79,7 +81,13 @@ def register(ours: Template) -> None:
         known.fcustomized = lambda *args: ours.run(get_config(), args)
 
 
-def template(task_name: Any = None, func: Callable[..., Any] | None = None) -> Any:
+@overload
+def template(task_name: F) -> F: ...
+@overload
+def template(task_name: str | None, func: F) -> F: ...
+@overload
+def template(task_name: str | None = None) -> Callable[[F], F]: ...
+def template(task_name: Any = None, func: Any = None) -> Any:
     """The decorator of a template: @autotvm.template("name"), or without a name, for the function's own.
 
     Called, the template gives (schedule, args) by the configuration that the context around the call has for these
