@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...graph.node import Param
+from ...runtime.loaded_model import LoadedModel
 from ...runtime.timing import TimingResult
 from . import nd
 from .error import TVMError
 
-__all__ = ["GraphModule", "create"]
+__all__ = ["GraphModule", "OfLibrary", "create"]
 
 
 class Runnable(Protocol):
@@ -49,6 +50,20 @@ class Executable(Protocol):
     def held(self) -> Mapping[str, str]:
         """By the names of parameters."""
         ...
+
+
+class OfLibrary:
+    """The model of a library, which holds its parameters: `loaded["default"](dev)`."""
+
+    held: Mapping[str, str] = {}
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.model = model
+
+    def on(self, device: object = None) -> OfLibrary:
+        """What GraphModule takes, for a device: there is one."""
+        del device
+        return self
 
 
 class GraphModule:

@@ -20,15 +20,16 @@ from ....ir.expr import Call, Node
 from ....ir.stmt import Allocate, If, Seq
 from ....ir.visit import rewrite
 from ....runtime import Kernel
+from ....runtime.loaded_model import LoadedModel
 from ....runtime.timing import TimingResult
 from ....schedule import Schedule
 from ....te import Tensor, placeholder
 from ..binds import Binds, bound, need_no_binds, tensors_of
+from ..executor import OfLibrary
 from ..ir_module import IRModule
 from ..library import export_library, load_kernels
 from ..nd import is_emulated
 from ..nodes import ours
-from ..saved_model import LoadedModel
 from ..target import Target
 from ..tir import decl_buffer
 from ..transform import PassContext
@@ -64,8 +65,8 @@ class Module:
         return self.entry_func.source("ptx" if fmt == "ptx" else "cuda")
 
     def __getitem__(self, name: str) -> Any:
-        if name == "default" and name not in self._kernels and LoadedModel.is_one(self.entry_func):
-            return LoadedModel(self.entry_func).on
+        if name == "default" and isinstance(self.entry_func, LoadedModel):
+            return OfLibrary(self.entry_func).on
         if name not in self._kernels and name != _MAIN:
             raise AttributeError(f"the module has no function {name!r}; there are {', '.join(self._kernels)}")
         return self._kernels.get(name, self.entry_func)
