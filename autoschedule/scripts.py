@@ -17,7 +17,7 @@ from ..ir.expr import Call, IterVar, StringImm
 from ..ir.stmt import For, If
 from ..ir.visit import walk
 from ..schedule.model.hybrid_errors import HybridLoopCarries
-from ..schedule.model.hybrid_loops import check_independent
+from ..schedule.model.hybrid_loops import check_independent, check_reordered
 from ..te.axis import thread_axis
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def on_cores(group: Group) -> None:
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
             stage.parallel(free[0])
-        elif free:  # threads share columns, a line of the cache or more at a time
+        elif free and _moves_out(stage, free[:1], nest):  # threads share columns, a line of the cache or more at a time
             outer, inner = stage.split(free[0], factor=COLUMNS)
             stage.reorder(outer, *(inner if axis is free[0] else axis for axis in nest))
             stage.parallel(outer)
@@ -49,7 +49,8 @@ def on_gpu(group: Group) -> None:
     """The rule for GPUs. Nests after each other wait for each other, which the threads of one block can."""
     stage = _begin(group)
     nests = _outermost(group, stage)
-    free = [[axis for axis in nest if _is_free(stage, axis)] for nest in nests]
+    found = [[axis for axis in nest if _is_free(stage, axis)] for nest in nests]
+    free = [shared if _moves_out(stage, shared, nest) else [] for nest, shared in zip(nests, found, strict=True)]
     for nest, shared in zip(nests, free, strict=True):
         if not all(free):
             thread, _ = stage.split(nest[0], nparts=1)
@@ -79,6 +80,18 @@ def _outermost(group: Group, stage: Stage) -> list[tuple[IterVar, ...]]:
                 loop.var for loop in walk(left_out) if isinstance(loop, For) and isinstance(loop.var, IterVar)))
     return [nest for nest, outer in stage.op.declared_loops.nests.items()
             if not outer and elsewhere.isdisjoint(nest) and all(stage.attr(axis).kind == "serial" for axis in nest)]
+
+
+def _moves_out(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> bool:
+    """Whether these loops may stand around the others of their nest: what an iteration of one reads of another's neighbours, a step
+    of the loop around it before, keeps it inside."""
+    order = [*axes, *(axis for axis in nest if axis not in axes)]
+    ordered = iter(order)
+    try:
+        check_reordered(stage, [next(ordered) if leaf in nest else leaf for leaf in stage.leaf_iter_vars], order)
+    except HybridLoopCarries:
+        return False
+    return True
 
 
 def _is_free(stage: Stage, axis: IterVar) -> bool:

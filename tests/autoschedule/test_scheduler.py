@@ -139,6 +139,25 @@ def test_scans_are_pieces_with_what_reads_them_and_scripts_by_themselves() -> No
     np.testing.assert_array_equal(got, (values + 1) * np.float32(0.5) + 1)
 
 
+@pytest.mark.parametrize("target", ["llvm", "cuda -emulate"])
+def test_a_loop_whose_neighbours_are_of_the_step_before_stays_inside(target: str) -> None:
+    """Iterations of j never meet within a step: but j outside of t would read what is not there yet."""
+    @te.hybrid.script
+    def turned(a):
+        b = output_tensor(a.shape, a.dtype)  # noqa: F821
+        for t in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                b[t, j] = a[t, j] + (b[t - 1, (j + 1) % a.shape[1]] if t > 0 else 0.0)
+        return b
+
+    values = floats((5, 3))
+    expected = values.copy()
+    for t in range(1, 5):
+        expected[t] += np.roll(expected[t - 1], -1)
+    (a,) = placeholders(values)
+    np.testing.assert_array_equal(evaluate([a], turned(a), [values], target), expected)
+
+
 @pytest.mark.parametrize("target", ["llvm", "llvm -mattr=-avx512f", "cuda -emulate", "interpret"])
 def test_compositions_compute_the_same_on_every_target(target: str) -> None:
     a, b, c = floats((13, 37)), floats((37, 21), seed=1), floats((21,), seed=2)
