@@ -19,6 +19,7 @@ from ...errors import TilewrightError
 from ..graph import Graph
 from ..model import build_model
 from .call import ROWS
+from .chance import without_chance
 from .from_torch import from_torch
 
 __all__ = ["compiled", "torch_report"]
@@ -84,8 +85,10 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
     """The program for these sizes as one native call, or, where it cannot be, as it is."""
     if not all(type(each) is int or isinstance(each, torch.Tensor) and each.device.type == "cpu" for each in examples):
         return _left(module, "an input is no tensor on the CPU")
-    nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
-    results = [each for node in module.graph.nodes if node.op == "output" for each in node.args[0]]
+    taken, draws = without_chance(torch, module)
+    examples = [*examples, *(draw.example for draw in draws)]
+    nodes = [node for node in taken.graph.nodes if node.op == "placeholder"]
+    results = [each for node in taken.graph.nodes if node.op == "output" for each in node.args[0]]
     passed = {at: nodes.index(each) for at, each in enumerate(results) if each in nodes}
     kept = [at for at, each in enumerate(results) if each is not None and at not in passed]
     if not all(hasattr(results[at], "name") for at in kept):
@@ -96,7 +99,7 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
         with torch._guards.tracing(None), torch.utils._python_dispatch._disable_current_modes():  # the program stands for itself
             tensors = [torch.empty_strided(each.shape, each.stride(), dtype=each.dtype)
                        for each in examples if type(each) is not int]
-            g = from_torch(_part(torch, module, examples, kept), tensors)
+            g = from_torch(_part(torch, taken, examples, kept), tensors)
     except TilewrightError as problem:
         lines = [problem.headline, *str(problem.reason).strip().splitlines()]
         return _left(module, f"{problem.code}: {lines[min(1, len(lines) - 1)].strip()}"[:300])
@@ -111,6 +114,7 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
     is_size = [not isinstance(results[at].meta.get("val", tensors[0] if tensors else None), torch.Tensor) for at in kept]
 
     def call(*given: Any) -> Any:
+        given = (*given, *(draw.made(torch) for draw in draws))
         outputs: Any = m(*(each.detach() for each in given if type(each) is not int))
         values: list[Any] = [None] * len(results)
         for at, place in passed.items():

@@ -82,3 +82,20 @@ def test_attention_with_its_derivative_is_compiled() -> None:
     made, = torch.autograd.grad(fast(q), q)
     torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5)
     assert counted(before) == {"compiled": 2}
+
+
+def test_what_is_drawn_comes_from_torch() -> None:
+    """Dropout: the numbers are those of torch's generator, and others in each call."""
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Dropout(0.4), nn.Linear(32, 3))
+    x, before = torch.randn(5, 6), tw.graph.torch_report()
+    fast, theirs = torch.compile(model, backend=compiled), torch.compile(model, backend="aot_eager_decomp_partition")
+    for seed in (1, 2):
+        made: list[Any] = []
+        for one in (fast, theirs):
+            torch.manual_seed(seed)
+            made.append(torch.autograd.grad(one(x).square().sum(), list(model.parameters())))
+        for ours, other in zip(*made, strict=True):
+            torch.testing.assert_close(ours, other, rtol=1e-4, atol=1e-5)
+    assert counted(before) == {"compiled": 2}
+    assert not torch.equal(fast(x), fast(x))
