@@ -20,7 +20,7 @@ from ...ir.accesses import reads_memory
 from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Range, Var
-from ...ir.stmt import Allocate, Assert, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.stmt import Allocate, Assert, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...ir.visit import post_order, rewrite, seq, substitute, without_lets
 from ..hybrid.zeros import needs_zeros
 from ..loops import loops_over
@@ -32,8 +32,8 @@ __all__ = ["Program", "fresh_loop", "is_fixed", "program_of", "reads_own_memory"
 
 @dataclass(frozen=True)
 class Program:
-    """body: Seq, For, If and BufferStore alone. buffers: where its outputs are. memory: what else it stores to. All begin as zeros,
-    scalars of its own memory apart, which are stored to before they are read."""
+    """body: Seq, For, While, If and BufferStore alone. buffers: where its outputs are. memory: what else it stores to. All begin as
+    zeros, scalars of its own memory apart, which are stored to before they are read."""
 
     body: Stmt
     buffers: tuple[Buffer, ...]
@@ -82,7 +82,7 @@ class _Reader:
         return substitute(rewrite(without_lets(value), rule), self.values)
 
     def visit(self, node: Stmt, loops: tuple[Var, ...], guarded: bool) -> Stmt:
-        """A statement within loops over these variables; guarded: in a branch of a choice too."""
+        """A statement within loops over these variables; guarded: in a branch of a choice too, or in a loop that data ends."""
         if isinstance(node, Seq):
             return seq(*(self.visit(part, loops, guarded) for part in node.body))
         if isinstance(node, BufferStore) and node.predicate is None:
@@ -97,6 +97,8 @@ class _Reader:
         if isinstance(node, If):
             branches = [None if part is None else self.visit(part, loops, True) for part in (node.then_body, node.else_body)]
             return If(self.value(node.condition), branches[0] or seq(), branches[1])
+        if isinstance(node, While):
+            return While(self.value(node.condition), self.visit(node.body, loops, True))
         if isinstance(node, LetStmt):
             return self._binding(node, loops, guarded)
         if isinstance(node, Allocate):

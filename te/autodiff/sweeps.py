@@ -8,8 +8,8 @@
 
 Back, each store gives back the value that it had overwritten, so that every statement is met again in the state in which it ran.
 What is kept is what some derivative, index or choice on the way back reads: nothing for a sum of products. It stands in an element
-for each iteration; where nobody knows how many there are before the loops have run, on a stack, as long as a count of its own, by a
-first run, says. Outside of loops it is a variable.
+for each iteration; where nobody knows how many there are before the loops have run, as in a while loop, on a stack, as long as a
+count of its own, by a first run, says. Outside of loops it is a variable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...ir import ops
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64, DType
 from ...ir.expr import NE, BufferLoad, Expr, Node, ProducerLoad, Var
-from ...ir.stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...ir.visit import post_order, rewrite, seq, substitute
 from .backward import Contribution, adjoints_of_reads
 from .errors import NotDifferentiable
@@ -163,6 +163,9 @@ def _pruned(node: Stmt, wanted: Collection[Buffer]) -> Stmt | None:
     if isinstance(node, For):
         inner = _pruned(node.body, wanted)
         return None if inner is None else For(node.var, node.begin, node.extent, node.kind, inner)
+    if isinstance(node, While):
+        inner = _pruned(node.body, wanted)
+        return None if inner is None else While(node.condition, inner)
     if isinstance(node, If):
         branches = [None if part is None else _pruned(part, wanted) for part in (node.then_body, node.else_body)]
         return None if branches == [None, None] else If(node.condition, branches[0] or seq(), branches[1])
@@ -199,6 +202,8 @@ class _Maker:
             return self._store(node, around)
         if isinstance(node, For):
             return self._loop(node, around)
+        if isinstance(node, While):
+            return self._while(node, around)
         if isinstance(node, If):
             return self._choice(node, around)
         assert isinstance(node, Seq), "programs are made of these"
@@ -293,6 +298,22 @@ class _Maker:
             LetStmt(forward, node.extent, seq(_again(node, forward, inner.forward, False), kept.store(ops.cast(forward, INT64)))),
             seq(kept.back, LetStmt(back, ops.cast(kept.value, back.dtype), _reversed(node, back, inner.back, False))),
             LetStmt(counting, node.extent, seq(_again(node, counting, inner.counting, False), kept.count)))
+
+    def _while(self, node: While, around: tuple[_Place, ...]) -> _Both:
+        """Its trips are counted as they run, and kept."""
+        turn = Var("turn", INT64)
+        inner = self.visit(node.body, (*around, _Place(turn, turn, None)))
+        forward, counting = While(node.condition, inner.forward), While(node.condition, inner.counting)
+        if _is_nothing(inner.back):
+            return _Both(forward, seq(), counting)
+        kept = self._kept(INT64, around)
+        trips = Buffer("trips", (), INT64, scope="local")
+        ran, back = BufferLoad(trips, ()), Var("trips", INT64)
+        more = BufferStore(trips, ops.add(ran, ops.const(1, INT64)), ())
+        return _Both(
+            seq(BufferStore(trips, ops.const(0, INT64), ()), While(node.condition, seq(inner.forward, more)), kept.store(ran)),
+            seq(kept.back, LetStmt(back, kept.value, For(turn, ops.const(0, INT64), back, LoopKind.SERIAL, inner.back))),
+            seq(counting, kept.count))
 
     def _kept(self, dtype: DType, around: tuple[_Place, ...]) -> _Kept:
         """Room for a value at each run of a statement."""

@@ -84,6 +84,49 @@ def test_a_power_by_a_loop_that_ends_when_data_says() -> None:
     check_gradient(power(x, n), {x: draw(x), n: np.int32([0, 1, 5, 2])}, tolerance=1e-5, jacobian=False)
 
 
+@te.hybrid.script
+def power_by_squares(x: Any, n: Any) -> Any:
+    y = output_tensor((x.shape[0],), "float64")
+    for i in range(x.shape[0]):
+        y[i] = 1.0
+        base = x[i]
+        left = n[i]
+        while left > 0:
+            if left % 2 == 1:
+                y[i] = y[i] * base
+            base = base * base
+            left = left // 2
+    return y
+
+
+@te.hybrid.script
+def nested(x: Any) -> Any:
+    """Loops that data ends inside of each other, one of which is left."""
+    y = output_tensor((x.shape[0],), "float64")
+    for i in range(x.shape[0]):
+        s = x[i] * x[i] + 0.5
+        t = 0.0 * x[i]
+        turns = 0
+        while s < 20.0:
+            t = s * 0.5
+            while t > 1.0:
+                t = t * 0.6 + 0.1 * sin(x[i])
+                if t > 2.0:
+                    s = s + 0.25 * t * t
+            s = s * 1.5 + t + 1.0
+            turns = turns + 1
+            if turns > 6:
+                break
+        y[i] = s * t if turns > 2 else s + x[i] * x[i]
+    return y
+
+
+def test_loops_that_data_ends_count_their_trips() -> None:
+    x, n = placeholder("x", 4), te.placeholder((4,), "int32", "n")
+    check_gradient(power_by_squares(x, n), {x: draw(x), n: np.int32([0, 1, 5, 12])}, tolerance=1e-5, jacobian=False)
+    check_gradient(nested(x), {x: draw(x)}, tolerance=1e-5, jacobian=False)
+
+
 def test_branches() -> None:
     x = placeholder("x", 5)
     check_gradient(branches(x), {x: draw(x)})
