@@ -21,7 +21,7 @@ from .node import Node, Parts
 from .operators.movement import slice_ends
 from .types import TensorType, at_sizes, extents
 
-__all__ = ["check_sizes", "conditions"]
+__all__ = ["check_sizes", "conditions", "fits_always"]
 
 
 def conditions(g: Parts) -> list[tuple[Expr, str]]:
@@ -43,6 +43,13 @@ def conditions(g: Parts) -> list[tuple[Expr, str]]:
         for condition in _of_node(node, known):
             needed(condition, said)
     return list(found.values())
+
+
+def fits_always(node: Node, types: Mapping[str, TensorType]) -> bool:
+    """Whether a node fits all sizes. types: of what it reads and gives."""
+    analyzer = Analyzer()
+    met = (analyzer.simplify(condition) for condition in _of_node(node, types))
+    return all(isinstance(condition, IntImm) and bool(condition.value) for condition in met)
 
 
 def _unmet(needed: list[tuple[Expr, str]], sizes: Mapping[str, int]) -> str:

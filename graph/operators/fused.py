@@ -1,9 +1,10 @@
 """Several operators as one node: what one kernel computes.
 
     y: float32[1, 8, 5, 5] = fused(x, w, z, body="relu(add(conv(x0, x1, padding=(1, 1, 1, 1)), x2))")
+    y: float32[n, 15] = fused(x, body="reshape(exp(x0), shape=(size0, 15))", sizes=("n",))
 
 The body is an expression over the inputs x0, x1 and so on, its operators those of the table with their attributes as Python writes
-them.
+them; extents over symbols stand beside it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = ["body_text", "declare_body"]
 
 _MOST_CHARACTERS = 20_000
 _INPUT = re.compile(r"x(0|[1-9][0-9]{0,3})")
+_SIZE = re.compile(r"size(0|[1-9][0-9]{0,3})")
 _MOST_DEPTH = 64
 
 
@@ -43,8 +45,10 @@ def _parsed(body: str) -> ast.expr:
     return expression
 
 
-def _evaluated(body: str, inputs: Sequence[Any], apply: Callable[[str, Sequence[Any], Mapping[str, Any]], Any]) -> Any:
-    """The value of a body, of which equal parts are computed once."""
+def _evaluated(
+    body: str, inputs: Sequence[Any], sizes: Sequence[Any], apply: Callable[[str, Sequence[Any], Mapping[str, Any]], Any],
+) -> Any:
+    """The value of a body, of which equal parts are computed once. sizes: what `size0` and so on are in its attributes."""
     made: dict[str, Any] = {}
 
     def value(one: ast.expr) -> Any:
@@ -56,29 +60,48 @@ def _evaluated(body: str, inputs: Sequence[Any], apply: Callable[[str, Sequence[
             raise ValueError(f"{ast.unparse(one)[:100]} is neither an operator nor an input")
         key = ast.unparse(one)
         if key not in made:
-            attributes = {str(keyword.arg): _literal(keyword.value) for keyword in one.keywords}
+            attributes = {str(keyword.arg): _literal(keyword.value, sizes) for keyword in one.keywords}
             made[key] = apply(one.func.id, [value(operand) for operand in one.args], attributes)
         return made[key]
 
     return value(_parsed(body))
 
 
-def _literal(one: ast.expr) -> Any:
-    """An attribute: plain values, and nan and inf by their names. Raises ValueError for extents over symbols."""
+def _literal(one: ast.expr, sizes: Sequence[Any]) -> Any:
+    """An attribute: plain values, nan and inf by their names, and sizes in tuples. Raises ValueError for other extents over
+    symbols."""
     if isinstance(one, ast.Name) and one.id in ("nan", "inf"):
         return float(one.id)
     if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub):
-        return -_literal(one.operand)
-    if isinstance(one, ast.Tuple) and any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in one.elts):
-        raise ValueError("a body has no symbols")
+        return -_literal(one.operand, sizes)
+    if isinstance(one, ast.Tuple):
+        if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in one.elts):
+            raise ValueError("a body has no symbols")
+        return tuple(_size(part, sizes) for part in one.elts)
     return ast.literal_eval(one)
 
 
-def body_text(name: str, operands: Sequence[str], attributes: Mapping[str, Attribute]) -> str:
-    """A body of one operator on what is written already, its attributes those that have not their defaults."""
+def _size(one: ast.expr, sizes: Sequence[Any]) -> Any:
+    """A part of an attribute that is a tuple."""
+    match = _SIZE.fullmatch(one.id) if isinstance(one, ast.Name) else None
+    return _literal(one, sizes) if match is None else sizes[int(match[1])]
+
+
+def body_text(
+    name: str, operands: Sequence[str], attributes: Mapping[str, Attribute], sizes: Mapping[str, int] | None = None,
+) -> str:
+    """A body of one operator on what is written already, its attributes those that have not their defaults. sizes: the places of
+    extents over symbols among those that stand beside the body."""
     defaults = row_of(name).attributes
-    given = [f"{key}={value!r}" for key, value in attributes.items() if repr(defaults[key]) != repr(value)]
+    given = [f"{key}={_written(value, sizes or {})}" for key, value in attributes.items() if repr(defaults[key]) != repr(value)]
     return f"{name}({', '.join([*operands, *given])})"
+
+
+def _written(value: Attribute, sizes: Mapping[str, int]) -> str:
+    if not isinstance(value, tuple):
+        return repr(value)
+    parts = [f"size{sizes[part]}" if isinstance(part, str) and part in sizes else _written(part, sizes) for part in value]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 def _row(name: str, operands: Sequence[Any]) -> Operator:
@@ -90,7 +113,7 @@ def _row(name: str, operands: Sequence[Any]) -> Operator:
     return row
 
 
-def _numpy_fused(*xs: Any, body: str) -> Any:
+def _numpy_fused(*xs: Any, body: str, sizes: Sequence[Any] = ()) -> Any:
     def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
         row = _row(name, operands)
         attributes = whole_attributes(row, given)
@@ -98,19 +121,19 @@ def _numpy_fused(*xs: Any, body: str) -> Any:
         kind, = result_types(row, attributes, kinds)
         return np.asarray(row.reference(*operands, **attributes)).astype(array_dtype(kind.dtype), copy=False)
 
-    return _evaluated(body, xs, apply)
+    return _evaluated(body, xs, sizes, apply)
 
 
-def declare_body(body: str, xs: Sequence[Any]) -> Any:
+def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any:
     """What a body gives for tensors. Raises ValueError for one that is none, UnknownOperator (TW0902)."""
     def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
         row = _row(name, operands)
         result, = declared(row, operands, whole_attributes(row, given))
         return result
 
-    return _evaluated(body, xs, apply)
+    return _evaluated(body, xs, sizes, apply)
 
 
 @operator("fused", _numpy_fused)
-def _fused(*xs: Any, body: str) -> Any:
-    return declare_body(body, xs)
+def _fused(*xs: Any, body: str, sizes: tuple[Any, ...] = ()) -> Any:
+    return declare_body(body, xs, sizes)

@@ -13,21 +13,21 @@ becomes
     input x: float32[2, 3]
     input w: float32[3, 5]
     param b: float32[5] = (1.0, 2.0, 3.0, 4.0, 5.0)
-    y: float32[2, 5] = fused(x, w, b, body="relu(add(matmul(x0, x1), x2))")
+    y: float32[2, 5] = fused(x, w, b, body="relu(add(matmul(x0, x1), x2))", sizes=())
     output y
 
-The groups are those of `kernels.py`, by which tw.build cuts a graph anyway: this pass shows them, and counts what runs. Nodes with
-symbols in their attributes stay as they are, since a body is a text.
+The groups are those of `kernels.py`, by which tw.build cuts a graph anyway: this pass shows them, and counts what runs. Nodes that
+not all sizes fit stay as they are, since what is asked of sizes is asked of nodes.
 """
 
 from __future__ import annotations
 
-from typing import cast
-
+from ..domain import fits_always
 from ..kernels import Step, steps_of
 from ..node import Node, Parts
 from ..operators.fused import body_text
 from ..operators.row import Attribute
+from ..types import TensorType
 from .rewriter import Rewriter, rewritten
 from .row import GraphPass
 
@@ -37,35 +37,40 @@ _MOST_CHARACTERS = 4000
 
 
 def _groups(g: Parts) -> Parts:
-    whole = {step.outputs[0]: step for step in steps_of(g) if len(step.nodes) > 1 and _can_be_told(step)}
+    types = g.types
+    whole = {step.outputs[0]: step for step in steps_of(g) if len(step.nodes) > 1 and _can_be_told(step, types)}
 
     def visit(r: Rewriter, node: Node) -> str | None:
         step = whole.get(node.outputs[0])
-        body = _body(step) if step is not None else None
-        if step is None or body is None:
+        if step is None:
+            return None
+        sizes = {size: at for at, size in enumerate(dict.fromkeys(
+            size for one in step.nodes for value in one.attributes.values() for size in _open_sizes(value)))}
+        body = _body(step, sizes)
+        if body is None:
             return None
         source = " ".join(dict.fromkeys(one.source for one in step.nodes if one.source))
-        return r.node("fused", *map(r.now, step.inputs), outputs=node.outputs, source=source, body=body)
+        return r.node("fused", *map(r.now, step.inputs), outputs=node.outputs, source=source, body=body, sizes=tuple(sizes))
 
     return rewritten(g, visit)
 
 
-def _can_be_told(step: Step) -> bool:
-    return len(step.outputs) == 1 and not any(
-        node.operator == "fused" or any(map(_has_symbols, node.attributes.values())) for node in step.nodes)
+def _can_be_told(step: Step, types: dict[str, TensorType]) -> bool:
+    return len(step.outputs) == 1 and all(node.operator != "fused" and fits_always(node, types) for node in step.nodes)
 
 
-def _has_symbols(attribute: Attribute) -> bool:
-    """Whether an attribute holds extents that are texts."""
-    return isinstance(attribute, tuple) and any(isinstance(part, str) or _has_symbols(part) for part in cast(
-        "tuple[Attribute, ...]", attribute))
+def _open_sizes(attribute: Attribute) -> list[str]:
+    """The extents over symbols that an attribute holds."""
+    if not isinstance(attribute, tuple):
+        return []
+    return [size for part in attribute for size in ([part] if isinstance(part, str) else _open_sizes(part))]
 
 
-def _body(step: Step) -> str | None:
+def _body(step: Step, sizes: dict[str, int]) -> str | None:
     """The expression of a step; None where it would be too long, as where values are read twice and twice again."""
     texts = {name: f"x{at}" for at, name in enumerate(step.inputs)} | {"": "None"}
     for node in step.nodes:
-        text = body_text(node.operator, [texts[name] for name in node.inputs], node.attributes)
+        text = body_text(node.operator, [texts[name] for name in node.inputs], node.attributes, sizes)
         if len(text) > _MOST_CHARACTERS:
             return None
         texts[node.outputs[0]] = text

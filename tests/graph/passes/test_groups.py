@@ -46,17 +46,34 @@ def test_what_is_read_twice_is_computed_once(monkeypatch: pytest.MonkeyPatch) ->
     assert calls == [1]
 
 
-def test_extents_over_symbols_stay_outside_of_groups() -> None:
+def test_extents_over_symbols_stand_beside_the_body() -> None:
     b = Builder()
     x = b.node("relu", b.input("x", ("n", 3)))
-    b.output("y", b.node("exp", b.node("reshape", x, shape=("n * 3",))))
+    b.output("y", b.node("exp", b.node("reshape", x, shape=("n * 3", 1))))
     g = b.graph()
-    assert g.transform("groups") is g and tw.build(g)(np.zeros((2, 3), "float32")).tolist() == [1] * 6
+    after = g.transform("groups")
+    node, = after.nodes
+    assert node.attributes == {"body": "exp(reshape(relu(x0), shape=(size0, 1)))", "sizes": ("n * 3",)}
+    assert tw.graph.parse(str(after)) == after and after.outputs == g.outputs
+    x = np.zeros((2, 3), "float32")
+    assert tw.build(g)(x).tolist() == tw.build(after)(x).tolist() == after.run(x)[0].tolist() == [[1]] * 6
+    assert after.with_shapes({"x": (2, 3)}).nodes[0].attributes["sizes"] == (6,)
+
+
+def test_what_not_all_sizes_fit_stays_outside_of_groups() -> None:
+    b = Builder()
+    x = b.node("relu", b.input("x", ("n", 3)))
+    b.output("y", b.node("exp", b.node("reshape", x, shape=("n // 2", 6))))
+    g = b.graph()
+    assert g.transform("groups") is g
+    with pytest.raises(tw.GraphError, match="TW0906"):
+        tw.build(g.transform())(np.zeros((3, 3), "float32"))
 
 
 @pytest.mark.parametrize("body", [
     "relu(", "x0", "relu(x9)", "relu()", "relu(None)", "relo(x0)", "fused(x0, body='relu(x0)')", "__import__('os')",
-    "relu(x0)(x0)", "reshape(x0, shape=('n',))", "relu(x0, **x1)", "split(x0, sizes=(1, 1), axis=0)", "relu(relu)", "relu(x00)",
+    "relu(x0)(x0)", "reshape(x0, shape=('n',))", "reshape(x0, shape=(size0,))",
+    "reshape(x0, shape=size0)", "relu(x0, **x1)", "split(x0, sizes=(1, 1), axis=0)", "relu(relu)", "relu(x00)",
     "clip(x0, low=[1])",
     "relu(" * 70 + "x0" + ")" * 70, "(" * 5000, "relu(x0) #" + "x" * 20_000, "relu(lambda: x0)", "add(x0, *x0)",
 ])
