@@ -128,7 +128,7 @@ def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
     for each in ROWS:
         for some in TERMS:
             for threads in THREADS:
-                tile, begins = Tile(each, some, threads), form.of_output[1]
+                tile, begins = Tile(each, some, threads), form.of_output.begins
                 fits = (each % threads[0] == 0 and some % threads[1] == 0 and tile.own <= MOST_OWN and columns <= MOST_COLUMNS
                         and (begins == 0 or begins % each == 0))
                 small = each < 2 * max(rows, ROWS[-1]) and some < 2 * max(terms, TERMS[-1])
@@ -207,8 +207,7 @@ def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
 
 def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
     """The loops of what is stored; returns it with the loop over blocks of rows and that of a thread."""
-    row, e = stage.op.axis[form.of_output[0]], stage.op.axis[-1]
-    outer = [axis for axis in stage.op.axis if axis is not row and axis is not e]
+    outer, row, e = form.of_output.apart(stage)
     lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
     rest, own = stage.split(row, factor=tile.own)
     block, down = stage.split(rest, factor=tile.threads[0])

@@ -93,7 +93,7 @@ def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
     """Those whose rows are a block's, that fit its shared memory, and whose fragments fit the registers; none where the products
     are not tensor cores', rows are few, or rows and columns no whole tiles."""
     rows, terms, depth, columns, _ = form.sizes
-    period = form.of_output[1] or form.rows
+    period = form.of_output.begins or form.rows
     if not form.kind or form.rows % M or columns % N or min(rows, period) < M or terms < N:
         return
     for own in OWN:
@@ -101,6 +101,7 @@ def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
             for each in TERMS:
                 tile = CoreTile(own, warps, each, 1)
                 small = tile.rows < 2 * max(rows, M) and each < 2 * max(terms, min(TERMS))
+                small = small and (form.of_output.heads == 1 or rows % tile.rows == 0)
                 if period % tile.rows == 0 and small and _registers(tile, depth, columns) <= MOST_REGISTERS:
                     ways = [replace(tile, stages=stages) for stages in STAGES if stages == 1 or each < terms]
                     yield from (way for way in ways if _shared_bytes(way, depth, columns) <= gpu.block_shared)
@@ -191,8 +192,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     """The loops of what is stored, from shared memory that warps fill; returns those over blocks, and over the warps of one."""
     stage = s[form.output]
     filled = s[s.cache_write(stage.op.output(0), "shared")]
-    row, e = stage.op.axis[form.of_output[0]], stage.op.axis[-1]
-    outer = [axis for axis in stage.op.axis if axis is not row and axis is not e]
+    outer, row, e = form.of_output.apart(stage)
     lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
     block, rows = stage.split(row, factor=tile.rows)
     stage.reorder(*outer, block, rows, e)
@@ -201,12 +201,12 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     stage.bind(block, thread_axis("blockIdx.x"))
     shared_by_all(stage, (rows, e), tile, lanes, (1, 1))
     filled.compute_at(stage, block)
-    row, e = filled.op.axis[form.of_output[0]], filled.op.axis[-1]
     whole = lanes_of(filled.op.output(0).dtype)
-    filled.storage_align(row if row is filled.op.axis[-2] else filled.op.axis[-2], 2 * whole, whole)
+    filled.storage_align(filled.op.axis[-2], 2 * whole, whole)
+    outer, row, e = form.of_output.apart(filled)
     rest, rows = filled.split(row, factor=tile.own)
     rest, warp = filled.split(rest, factor=tile.warps)
-    filled.reorder(*(axis for axis in filled.op.axis if axis is not row and axis is not e), rest, warp, rows, e)
+    filled.reorder(*outer, rest, warp, rows, e)
     filled.bind(warp, thread_axis((0, tile.warps), "threadIdx.z"))
     _lanes(filled, rows, e, together=True)
     return (stage, block), (filled, warp)

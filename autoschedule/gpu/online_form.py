@@ -5,10 +5,12 @@ A schedule is tried for it, and undone: what is found speaks of operations as th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Cast, FloorMod, IntImm, IterVar, ProducerLoad
+from ...ir.analysis.linear import linear, terms
+from ...ir.expr import Cast, Expr, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...schedule.errors import BadOnline
 from ...schedule.model.inlined import expanded
@@ -18,24 +20,51 @@ from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor, tensor_of
 from ...te.weighted import weighted_sum
 from ..contractions import converted
+from ..loops import fused
 from ..operations import axes_in, axes_of, depends_on, elements, fixed_extent, is_plain, source
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["OnlineForm", "heads_of", "online_form", "sides_of"]
+__all__ = ["OnlineForm", "Rows", "heads_of", "online_form", "sides_of"]
 
 TRIED = 16
 """Terms of a chunk of the schedule that is tried: any number tells as much."""
 
 
 @dataclass(frozen=True)
+class Rows:
+    """axis: which of an operation's axes runs over rows. begins: after how many they begin anew, 0 for never. heads: of how many
+    values of another axis, `head`, rows lie behind each other."""
+
+    axis: int
+    begins: int = 0
+    head: int = 0
+    heads: int = 1
+
+    def count(self, op: Operation) -> int:
+        return fixed_extent(op.axis[self.axis]) * self.heads
+
+    def apart(self, stage: Stage) -> tuple[list[IterVar], IterVar, IterVar]:
+        """The outer loops of a stage, the one over rows, and the one over columns, in this order."""
+        axes = list(stage.op.axis)
+        row, column = axes[self.axis], axes[-1]
+        inner: list[IterVar] = []
+        if self.heads > 1:
+            axes[self.head], head = stage.split(axes[self.head], factor=self.heads)
+            inner = [head]
+        outer = [axis for axis in axes if axis is not row and axis is not column]
+        stage.reorder(*outer, *inner, row, column)
+        return outer, fused(stage, [*inner, row]), column
+
+
+@dataclass(frozen=True)
 class _Output:
-    """stage: what is stored. at: which of its axes runs over the rows, and after how many they begin anew. inlined: what lies
-    before it. outer: what merges chunks of chunks, of which there are so many; None where nothing does."""
+    """stage: what is stored. at: how its axes run over the rows. inlined: what lies before it. outer: what merges chunks of chunks,
+    of which there are so many; None where nothing does."""
 
     stage: Stage
-    at: tuple[int, int]
+    at: Rows
     inlined: list[Operation]
     outer: Stage | None
     chunks: int
@@ -43,21 +72,20 @@ class _Output:
 
 @dataclass(frozen=True)
 class OnlineForm:
-    """value: the weighted sum; product: what scores are elements of; output: what the group stores. of_product: the dimensions
-    of the product that are a block's rows, and the terms of the sum. of_output: which of the output's axes runs over the rows, and
-    after how many they begin anew; 0 for never. row: which of the rows of the scores is a block's; kept: what lies between the
-    product and the scores, and between the sum and the output. outer: what merges chunks of chunks. sizes: rows, terms, depth,
-    columns, and how often. share: of the terms that count, on average. is_copied: whether what is read of each part of the sum
-    lies in memory as it is multiplied, elements of 4 bytes, so that asynchronous copies can bring it. rows: of the sum where a
-    row of the output is one of several of its dimensions. kind: the dtype of 16 bits that both products take; "" where they take
-    none, or two."""
+    """value: the weighted sum; product: what scores are elements of; output: what the group stores. of_product: the dimensions of
+    the product that are a block's rows, and the terms of the sum. of_output: how the output's axes run over the rows. row: which of
+    the rows of the scores is a block's; kept: what lies between the product and the scores, and between the sum and the output.
+    outer: what merges chunks of chunks. sizes: rows, terms, depth, columns, and how often. share: of the terms that count, on
+    average. is_copied: whether what is read of each part of the sum lies in memory as it is multiplied, elements of 4 bytes, so
+    that asynchronous copies can bring it. rows: of the sum where a row of the output is one of several of its dimensions. kind: the
+    dtype of 16 bits that both products take; "" where they take none, or two."""
 
     value: Operation
     product: Operation
     output: Operation
     outer: Operation | None
     of_product: tuple[int, int]
-    of_output: tuple[int, int]
+    of_output: Rows
     row: int
     kept: tuple[Operation, ...]
     sizes: tuple[int, int, int, int, int]
@@ -99,7 +127,7 @@ def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm 
         return None
     last, outer = output.stage.op, output.outer
     length = fixed_extent(scores.op.axis[0]) * TRIED * output.chunks
-    extents = [fixed_extent(axis) for axis in (last.axis[output.at[0]], stage.op.reduce_axis[0], merged.axis[-1])]
+    extents = [output.at.count(last), fixed_extent(stage.op.reduce_axis[0]), fixed_extent(merged.axis[-1])]
     total = elements(last)
     if not all(extents) or not length or not total:
         return None
@@ -229,9 +257,9 @@ def _merges(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[t
     return (op.axis.index(row), op.axis.index(column)), fixed_extent(merged.axis[along[0]])
 
 
-def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[int, int] | None:
-    """Which axis of a stage runs over the rows of what is merged, and after how many these begin anew (0: never), where its last
-    one runs over the columns; None where it is read otherwise."""
+def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> Rows | None:
+    """How the axes of a stage run over the rows of what is merged, where its last one runs over the columns; None where it is read
+    otherwise."""
     indices = {load.indices for load in collect_loads(expanded(stage)) if tensor_of(load).op is merged}
     axes = stage.op.axis
     if not axes or len({tuple(map(structural_key, each)) for each in indices}) != 1:
@@ -241,9 +269,23 @@ def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> t
     begins = 0
     if isinstance(row, FloorMod) and isinstance(row.b, IntImm):
         row, begins = row.a, row.b.value
-    if column is not axes[-1] or not isinstance(row, IterVar) or row is column or row not in axes:
+    if column is not axes[-1]:
         return None
-    return axes.index(row), begins
+    if isinstance(row, IterVar):
+        return Rows(axes.index(row), begins) if row is not column and row in axes else None
+    return _of_heads(row, axes) if not begins else None
+
+
+def _of_heads(row: Expr, axes: Sequence[IterVar]) -> Rows | None:
+    """The rows of several heads behind each other, `head % heads * rows + i`."""
+    parts = list(terms(linear(row)))
+    own = next((part for part, step in parts if isinstance(part, IterVar) and step == 1 and part in axes[:-1]), None)
+    heads = next((part for part, _ in parts if isinstance(part, FloorMod)), None)
+    if own is None or heads is None or len(parts) != 2 or not isinstance(heads.a, IterVar) or not isinstance(heads.b, IntImm):
+        return None
+    fits = heads.a in axes[:-1] and (heads, fixed_extent(own)) in parts and heads.a is not own
+    divides = fits and fixed_extent(heads.a) % heads.b.value == 0
+    return Rows(axes.index(own), 0, axes.index(heads.a), heads.b.value) if divides else None
 
 
 def sides_of(op: Operation) -> list[ProducerLoad]:

@@ -54,6 +54,8 @@ CASES = {
     "causal, fewer keys": lambda: attention(100, 33, 8, causal=True),
     "shared heads": lambda: attention(70, 40, 8, heads=4, shared=2),
     "shared heads, causal": lambda: attention(66, 66, 8, heads=4, shared=4, causal=True),
+    "heads behind each other": lambda: attention(6, 40, 8, heads=8, shared=4),
+    "one query": lambda: attention(1, 70, 8, heads=8, shared=4, causal=True, offset=69),
     "float16": lambda: attention(32, 48, 16, kind="float16"),
     "a mask": lambda: attention(40, 24, 8, mask=te.placeholder((40, 24), name="mask")),
     "softmax between": lambda: by_hand(33, 40, 9, 12),
@@ -79,6 +81,7 @@ CORES = {
     "rests": lambda kind: attention(35, 50, 12, width=24, kind=kind),
     "causal": lambda kind: attention(70, 70, 32, causal=True, kind=kind),
     "shared heads, causal": lambda kind: attention(66, 66, 16, heads=4, shared=4, causal=True, kind=kind),
+    "heads behind each other": lambda kind: attention(16, 50, 8, heads=8, shared=2, kind=kind),
     "a mask": lambda kind: attention(40, 40, 40, width=72, mask=te.placeholder((40, 40), "bool", name="mask"), kind=kind),
     "in chunks": lambda kind: attention(33, 2060, 8, heads=1, causal=True, offset=2030, kind=kind),
 }
