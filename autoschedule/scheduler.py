@@ -50,15 +50,15 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser, known
     machine = machine_of(target)
     decisions: list[Decision] = []
     if target.backend.rules == "gpu":
-        from .gpu.rules import RULES, online_sums, rule_for, rule_in_order, share_scan
+        from .gpu.rules import RULES, online_sums, rule_for, rule_in_order, share_scan, stencil_chains
 
         order = [stage.op for stage in s.stages]
         inner = {op for each in order for op in each.steps(order)}
         for op in order:
             if op.is_stepwise and op in inner:  # the others are pieces
                 share_scan(s, op, op.steps(order))
-        if not exact:
-            decisions += online_sums(s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known))
+        for chosen_before in (online_sums, stencil_chains)[exact:]:
+            decisions += chosen_before(s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known))
     else:
         from .cpu.rules import RULES, fusion_on, rule_for, rule_in_order
 

@@ -1,6 +1,7 @@
 """Which rule schedules what on NVIDIA's GPUs.
 
     online      products whose rows a softmax weighs another product with: one kernel, before all others are asked
+    stencils    chains of what is read around each result: tiles in shared memory, before all others, too
     products    sums of products with rows and columns: tiles in shared memory and in registers
     rows        softmax, norms: a block a row
     sums        other reductions: threads share a sum where there are few sums
@@ -24,13 +25,14 @@ from .online import online, online_sums
 from .products import product
 from .rows import rows
 from .scans import scan, share_scan
+from .stencil_chains import stencil_chains
 from .sums import sums
 from .windows import windows
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["BY_FORM", "RULES", "online_sums", "rule_for", "rule_in_order", "share_scan"]
+__all__ = ["BY_FORM", "RULES", "online_sums", "rule_for", "rule_in_order", "share_scan", "stencil_chains"]
 
 RULES: dict[str, Callable[[Group], None]] = {ROWS: rows, SCAN: scan}
 """tag -> rule. Operations of no tag that is here have a rule by their form."""
@@ -67,7 +69,7 @@ def elementwise(group: Group) -> None:
 
 
 BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
-    (online, "products weighted by a softmax of a product's rows"),
+    (online, "products weighted by a softmax of a product's rows"), (stencil_chains, "chains of stencils"),
     (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"),
     (windows, "what is read around each result"), (sums, "any reduction"), (injective, "operations without a reduction"),
     (element_a_thread, "sums in their order, sizes that the call decides"), (on_gpu, "hybrid scripts"), (scan, "scans"))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.analysis.linear import linear, terms
-from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, ProducerLoad, Var
+from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, Max, Min, ProducerLoad, Var
 from ...ir.visit import post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["windows"]
+__all__ = ["unclamped", "windows"]
 
 REUSED = 1.5
 """How often an element of a window is read by a block, on average, from which on it is kept."""
@@ -50,6 +50,8 @@ PLANES = (1, 4)
 UNROLLED = 128
 """Terms of a thread's sums up to which all of its loops are unrolled."""
 OTHER_REGISTERS = 24
+CLAMPED = 8
+"""Elements around each result from which on they are kept where indices are clamped: fewer come as soon from the first cache."""
 BANKS, WORD = 32, 4
 """Of shared memory, and bytes of one."""
 UNALIGNED = 2
@@ -132,8 +134,9 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
     forms: list[Mapping[IterVar, int]] = []
     offsets: list[tuple[int, ...]] = []
     fixed: set[IterVar] = set()
+    many = len(loads) * size_of(op.reduce_axis) >= CLAMPED
     for indices in zip(*(load.indices for load in loads), strict=True):
-        made = [linear(index) for index in indices]
+        made = [linear(unclamped(index) if many else index) for index in indices]
         parts = {part: factor for part, factor in terms(made[0]) if isinstance(part, IterVar)}
         others = [part for part, _ in terms(made[0]) if not isinstance(part, IterVar)]
         decided = [{node for node in post_order(part) if isinstance(node, (Var, ProducerLoad))} for part in others]
@@ -152,6 +155,18 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
     used = {axis for form in forms for axis in form}
     reads = places * prod(whole.get(axis, fixed_extent(axis)) for axis in used)
     return window if reads >= REUSED * window.elements(whole) else None
+
+
+def unclamped(index: Expr) -> Expr:
+    """An index that a clamp to constants brings into its tensor, as it was before."""
+    while isinstance(index, Min | Max):
+        if isinstance(index.b, IntImm):
+            index = index.a
+        elif isinstance(index.a, IntImm):
+            index = index.b
+        else:
+            return index
+    return index
 
 
 def _tiles(op: Operation, found: Sequence[Window], gpu: Gpu) -> Iterator[Tile]:

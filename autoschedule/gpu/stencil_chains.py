@@ -1,0 +1,337 @@
+"""Chains of stencils: one kernel, whose blocks compute what a tile of the last one needs of each, in shared memory.
+
+    A -> blur[y, x] = of A around y, x -> sharp[y, x] = of blur around y, x -> edges[y, x] = of sharp around y, x
+
+    for blockIdx.x: tiles of 32 x 64 of edges
+      A[38, 70]        copied                     # shared: the tile with three halos
+      blur[36, 68]     computed by all threads    # shared
+      sharp[34, 66]                               # shared
+      edges[32, 64]    stored
+
+What lies between two of them element by element is computed where it is read. Each element at the rim of tiles is computed by each
+block that needs it: how large tiles are is weighed against that. Stencils are sums of elements at places beside each other, written
+out or reductions over a few terms; indices may be clamped, and elements beyond an image given. (Holewinski et al. 2012,
+High-performance code generation for stencil computations on GPU architectures, tile overlapped so.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import ceil, prod
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...codegen.gpus import Gpu, gpu_of
+from ...ir.analysis.linear import linear, terms
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ...te.axis import thread_axis
+from ...te.operation import Operation
+from ...te.rewrite import collect_loads
+from ...te.tensor import Tensor
+from ..estimate import Estimate
+from ..loops import fused
+from ..operations import axes_of, elements, fixed_extent, is_expensive, is_plain, size_of, source, weight
+from ..plan import Candidate, Decision
+from ..registry import registered
+from .threads import LAUNCH, WARP, blocks_at_once, slowest
+from .windows import unclamped
+
+if TYPE_CHECKING:
+    from ...schedule import Schedule, Stage
+    from ..groups import Group
+
+__all__ = ["stencil_chains"]
+
+THREADS = (8, 32)
+TILES = ((32, 64), (16, 64), (32, 32), (64, 64), (16, 32), (32, 128), (8, 64))
+"""Rows and columns of the last stencil that a block stores."""
+MOST_TERMS, MOST_STENCILS, COMPONENTS = 64, 8, 4
+"""Of a stencil's sum, of a chain, and of an element of an image."""
+OVERHEAD, UNALIGNED = 8, 2
+"""Instructions of an element beside its work, and how much longer a load takes that begins anywhere in memory."""
+OTHER_REGISTERS = 32
+BARRIER = 60
+"""Cycles until all threads are done with a stencil."""
+
+Span: TypeAlias = "tuple[int, int]"
+"""How far what is read lies before and behind an element, along an axis."""
+Reach: TypeAlias = "tuple[Span, ...]"
+"""Along each axis."""
+
+
+@dataclass
+class _Chain:
+    """output: the last stencil. plane: which of its axes are rows and columns. stencils: the others, those that read before what
+    they read, with how far what is needed of them lies around an element of the output; inlined: what is computed where it is read,
+    likewise. images: tensors that are read at several places."""
+
+    output: Operation
+    plane: tuple[int, int]
+    stencils: dict[Operation, Reach] = field(default_factory=dict[Operation, Reach])
+    inlined: dict[Operation, Reach] = field(default_factory=dict[Operation, Reach])
+    images: dict[Tensor, Reach] = field(default_factory=dict[Tensor, Reach])
+
+    def reach(self, op: Operation) -> Reach | None:
+        """That of an operation of the chain; None of any other."""
+        nothing: Reach = ((0, 0),) * len(op.axis)
+        return nothing if op is self.output else self.stencils.get(op) or self.inlined.get(op)
+
+    def area(self, reach: Reach, tile: Tile) -> int:
+        """How many elements a block has of what lies so far around its tile."""
+        sizes = dict(zip(self.plane, tile, strict=True))
+        inner = [fixed_extent(axis) if at > self.plane[1] else 1 for at, axis in enumerate(self.output.axis)]
+        return prod(sizes.get(at, size) + high - low for at, (size, (low, high)) in enumerate(zip(inner, reach, strict=True)))
+
+
+Tile: TypeAlias = "tuple[int, int]"
+"""Rows and columns of the last stencil that a block stores."""
+
+
+def stencil_chains(s: Schedule, begin: Callable[[Operation], Group]) -> list[Decision]:
+    """Schedules the chains of a schedule whose other stages nobody has touched, where that is quicker; begin: the group of an
+    operation alone. Returns what was decided."""
+    decisions: list[Decision] = []
+    for op in [stage.op for stage in reversed(s.stages)]:
+        chain = _chain(s, op) if op in s and _is_free(s[op]) else None
+        if chain is None or any(rule.matches(begin(op)) for rule in registered()):
+            continue
+        group = begin(op)
+        gpu = gpu_of(group.target)
+        tiles = [tile for tile in TILES if _fits(chain, tile, gpu)]
+        ways = sorted(((_time(chain, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
+        if ways:
+            candidates = [Candidate(f"{len(chain.stencils) + 1} stencils, tiles of {tile[0]} x {tile[1]} in shared memory",
+                                    partial(_apply, s, chain, tile), time, "tiles begin within sectors") for time, tile in ways]
+            apart = _time_apart(chain, gpu)
+            candidates.insert(sum(time.seconds <= apart.seconds for time, _ in ways),
+                              Candidate("each stencil apart", lambda: None, apart))
+            replace(group, parts=tuple(chain.stencils), between=tuple(chain.inlined)).choose("stencils", candidates)
+            decisions += group.decisions
+    return decisions
+
+
+# What a chain is
+
+
+def _chain(s: Schedule, output: Operation) -> _Chain | None:
+    """The chain that ends in an operation; None where that has no stencil before it."""
+    plane = _plane(output)
+    if plane is None or _reads(output) is None:
+        return None
+    chain = _Chain(output, plane)
+    taken: dict[Tensor, list[tuple[int, Reach]]] = {}
+
+    def take(op: Operation, reach: Reach) -> None:
+        for tensor, (places, own) in (_reads(op) or {}).items():
+            taken.setdefault(tensor, []).append(
+                (places, tuple((low + a, high + b) for (low, high), (a, b) in zip(reach, own, strict=True))))
+
+    take(output, ((0, 0),) * len(output.axis))
+    for stage in reversed(s.stages):
+        op = stage.op
+        reads = [(tensor, each) for tensor in op.outputs for each in taken.get(tensor, ())]
+        if op is output or not reads:
+            continue
+        reach = tuple((min(low for low, _ in spans), max(high for _, high in spans))
+                      for spans in zip(*(each for _, (_, each) in reads), strict=True))
+        places = sum(count for _, (count, _) in reads)
+        own = op.values and all(chain.reach(reader.op) is not None for reader in stage.readers) and _joins(stage, chain)
+        if own and places == 1 and is_plain(op) and not is_expensive(op):
+            chain.inlined[op] = reach
+        elif own and len(chain.stencils) < MOST_STENCILS:
+            chain.stencils[op] = reach
+        else:
+            if places > 1:
+                chain.images[reads[0][0]] = reach
+            continue
+        take(op, reach)
+    return chain if chain.stencils else None
+
+
+def _is_free(stage: Stage) -> bool:
+    return not stage.is_scheduled() and stage.attach_type == "root"
+
+
+def _joins(stage: Stage, chain: _Chain) -> bool:
+    """Whether an operation can be computed tile by tile with those that read it."""
+    op, last = stage.op, chain.output
+    return (not stage.is_output and _is_free(stage) and len(op.axis) == len(last.axis) and _plane(op) == chain.plane
+            and _reads(op) is not None and (elements(op) or 0) <= 2 * (elements(last) or 0))
+
+
+def _plane(op: Operation) -> tuple[int, int] | None:
+    """Which axes are rows and columns: the last two, or those before a few components; None of what is no stencil's operation."""
+    if op.num_outputs > 1 or not op.values or op.calls_intrinsic or len(op.axis) < 2:
+        return None
+    if not all(map(fixed_extent, (*op.axis, *op.reduce_axis))) or size_of(op.reduce_axis) > MOST_TERMS:
+        return None
+    last = len(op.axis) - 1
+    few = last >= 2 and fixed_extent(op.axis[-1]) <= COMPONENTS
+    return (last - 2, last - 1) if few else (last - 1, last)
+
+
+def _reads(op: Operation) -> dict[Tensor, tuple[int, Reach]] | None:
+    """The tensors that an operation reads around an element's place, with at how many places and how far; None where it reads any
+    in another way. What depends on no place, as weights do, is left out."""
+    found: dict[Tensor, dict[Reach, None]] = {}
+    for load in collect_loads(*op.values):
+        if axes_of(load).isdisjoint(op.axis):
+            continue
+        reach = _reach(op, load)
+        if reach is None:
+            return None
+        found.setdefault(source(load), {})[reach] = None
+    return {tensor: (sum(prod(high - low + 1 for low, high in reach) for reach in reaches),
+                     tuple((min(low for low, _ in spans), max(high for _, high in spans)) for spans in zip(*reaches, strict=True)))
+            for tensor, reaches in found.items()}
+
+
+def _reach(op: Operation, load: ProducerLoad) -> Reach | None:
+    """How far what is read lies around an element's place; None where it is no place beside it."""
+    if len(load.indices) != len(op.axis):
+        return None
+    spans: list[Span] = []
+    for axis, index in zip(op.axis, load.indices, strict=True):
+        form = linear(unclamped(index))
+        low = high = form.const
+        steps = dict(terms(form))
+        if steps.pop(axis, 0) != 1:
+            return None
+        for part, step in steps.items():
+            if not isinstance(part, IterVar) or part not in op.reduce_axis:
+                return None
+            far = step * (fixed_extent(part) - 1)
+            low, high = low + min(far, 0), high + max(far, 0)
+        spans.append((low, high))
+    return tuple(spans)
+
+
+# How long it takes
+
+
+def _fits(chain: _Chain, tile: Tile, gpu: Gpu) -> bool:
+    """Whether two blocks' parts of all stencils fit, and the tile is less than twice as large as the result."""
+    rows, columns = (fixed_extent(chain.output.axis[at]) for at in chain.plane)
+    return 2 * _shared_bytes(chain, tile) <= gpu.shared and tile[0] < 2 * rows and tile[1] < 2 * columns
+
+
+def _shared_bytes(chain: _Chain, tile: Tile) -> int:
+    """At most: memory of what is read no more may be another's."""
+    parts = [(op.output(0), reach) for op, reach in chain.stencils.items()] + list(chain.images.items())
+    return sum(chain.area(reach, tile) * tensor.dtype.bytes for tensor, reach in parts)
+
+
+def _work(op: Operation) -> tuple[int, int]:
+    """Of an element, what is read and how many instructions that and the rest take."""
+    count = size_of(op.reduce_axis)
+    loads = len(collect_loads(*op.values)) * count
+    return loads, weight(op) * count + loads
+
+
+def _time(chain: _Chain, tile: Tile, gpu: Gpu) -> Estimate:
+    """Blocks share the multiprocessors in waves. One waits for its part of the images, and computes one stencil after the other,
+    each the longer of its loads from shared memory and its instructions."""
+    rows, columns = (fixed_extent(chain.output.axis[at]) for at in chain.plane)
+    outer = prod(fixed_extent(axis) for axis in chain.output.axis[:chain.plane[0]])
+    blocks = outer * ceil(rows / tile[0]) * ceil(columns / tile[1])
+    at_once = blocks_at_once(gpu, prod(THREADS), OTHER_REGISTERS, _shared_bytes(chain, tile))
+    waves = ceil(blocks / gpu.processors)
+    resident = min(at_once, waves)
+    cycles = 0.0
+    for op in (chain.output, *chain.stencils, *chain.inlined):
+        reach = chain.reach(op)
+        assert reach is not None, "it is of the chain"
+        loads, instructions = _work(op)
+        cycles += ceil(chain.area(reach, tile) / WARP) * max(loads, (instructions + OVERHEAD) / 4)
+    filled = sum(chain.area(reach, tile) * tensor.dtype.bytes for tensor, reach in chain.images.items())
+    unique = sum(prod(map(_number, tensor.shape)) * tensor.dtype.bytes for tensor in chain.images)
+    stored = (elements(chain.output) or 0) * chain.output.output(0).dtype.bytes
+    waits = ceil(waves / resident) * (gpu.latency + BARRIER * len(chain.stencils))
+    name, slow = slowest(gpu, ("instructions", waves * cycles), unique + stored, blocks * filled + stored)
+    step = 1 / (gpu.clock * 1e9)
+    return Estimate(((name, slow * step), ("waiting for memory", waits * step), ("launch", LAUNCH)))
+
+
+def _time_apart(chain: _Chain, gpu: Gpu) -> Estimate:
+    """A kernel for each stencil, which reads what the one before has stored, from the L2 cache where that holds it."""
+    memory = sum(prod(map(_number, tensor.shape)) * tensor.dtype.bytes for tensor in chain.images)
+    cached = 0
+    for op in (chain.output, *chain.stencils):
+        size = (elements(op) or 0) * op.output(0).dtype.bytes
+        if op is chain.output or 2 * size > gpu.l2 // 2:
+            memory += size if op is chain.output else 2 * size
+        else:
+            cached += 2 * size
+    seconds = (memory / gpu.memory_rate + cached / gpu.l2_rate) / (gpu.clock * 1e9)
+    work = sum((elements(op) or 0) / WARP * max(_work(op)[0] * UNALIGNED, (_work(op)[1] + OVERHEAD) / 4)
+               for op in (chain.output, *chain.stencils, *chain.inlined)) / gpu.processors / (gpu.clock * 1e9)
+    return Estimate((("memory bandwidth", seconds) if seconds > work else ("loads", work),
+                     ("launch", LAUNCH * (1 + len(chain.stencils)))))
+
+
+def _number(extent: Expr) -> int:
+    return extent.value if isinstance(extent, IntImm) else 1
+
+
+# The schedule
+
+
+def _apply(s: Schedule, chain: _Chain, tile: Tile) -> None:
+    whole = {s[op] for op in (chain.output, *chain.stencils, *chain.inlined)}
+    copies = [s.cache_read(s[tensor].op.output(0), "shared", [each for each in s[tensor].readers if each in whole])
+              for tensor in chain.images]
+    for op in chain.inlined:
+        s[op].compute_inline()
+    stage = s[chain.output]
+    sums = s[s.cache_write(stage.op.output(0), "local")] if stage.op.reduction is not None else None
+    block, thread = _stored(stage, chain.plane, tile)
+    if sums is not None:
+        _summed(sums, (stage, thread))
+    for op in chain.stencils:
+        part = s[op]
+        own = s[s.cache_write(part.op.output(0), "local")] if part.op.reduction is not None else None
+        filled = _filled(part, chain.plane, (stage, block))
+        if own is not None:
+            _summed(own, (part, filled))
+    for copy in copies:
+        _filled(s[copy], chain.plane, (stage, block))
+
+
+def _stored(stage: Stage, plane: tuple[int, int], tile: Tile) -> tuple[IterVar, IterVar]:
+    """The loops of what is stored; returns that of a block, and the innermost of a thread."""
+    axes = list(stage.op.axis)
+    outer, inner = axes[:plane[0]], axes[plane[1] + 1:]
+    pairs = [stage.split(axes[at], factor=size) for at, size in zip(plane, tile, strict=True)]
+    own = [stage.split(axis, factor=count) for (_, axis), count in zip(pairs, THREADS, strict=True)]
+    stage.reorder(*outer, *(block for block, _ in pairs), *(thread for _, thread in own), *(rest for rest, _ in own), *inner)
+    block = fused(stage, [*outer, *(block for block, _ in pairs)])
+    stage.bind(block, thread_axis("blockIdx.x"))
+    for (_, thread), name, count in zip(own, "yx", THREADS, strict=True):
+        stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
+    for axis in (*(rest for rest, _ in own), *inner):
+        stage.unroll(axis)
+    return block, ([*(rest for rest, _ in own), *inner])[-1]
+
+
+def _filled(stage: Stage, plane: tuple[int, int], at: tuple[Stage, IterVar]) -> IterVar:
+    """A part in shared memory, by all threads; returns the innermost loop of a thread."""
+    stage.set_scope("shared")
+    stage.compute_at(*at)
+    axes = list(stage.op.axis)
+    own = [stage.split(axes[place], factor=count) for place, count in zip(plane, THREADS, strict=True)]
+    inner = axes[plane[1] + 1:]
+    stage.reorder(*axes[:plane[0]], *(rest for rest, _ in own), *(thread for _, thread in own), *inner)
+    for (_, thread), name, count in zip(own, "yx", THREADS, strict=True):
+        stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
+    for axis in inner:
+        stage.unroll(axis)
+    return inner[-1] if inner else own[-1][1]
+
+
+def _summed(sums: Stage, at: tuple[Stage, IterVar]) -> None:
+    """A sum in registers, all of its terms written out."""
+    sums.compute_at(*at)
+    sums.set_scope("local")
+    for axis in (*sums.op.reduce_axis, *sums.op.axis):
+        sums.unroll(axis)
