@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arguments import is_a, is_array
 from ..errors import user_source
@@ -38,6 +39,9 @@ from .tensors import (
     quick_view,
 )
 from .timing import TimingResult, time_calls
+
+if TYPE_CHECKING:
+    from .cuda_launch import Workspace
 
 __all__ = ["Entry", "Exporting", "Kernel", "Prepared", "arguments_in_order", "foreign_kernel", "make_kernel", "number_argument"]
 
@@ -310,6 +314,10 @@ class Kernel:
     _exporting: Exporting | None
     kernels: tuple[Any, ...] = ()
     """Of a CUDA build: what it launches, in order. Of a build for an accelerator, its programs."""
+    workspaces: tuple[Workspace, ...] = ()
+    """Of a CUDA build: the memory that its launches pass on to each other, which `args` counts behind the arguments."""
+    constants: tuple[NDArray[Any], ...] = ()
+    """Of a CUDA build: what it reads that it was built with, which `args` counts behind the workspaces."""
     origin: Origin | None = None
     """What it was built from; None where nobody knows."""
     exactness: Callable[[], Any] | None = None

@@ -60,6 +60,7 @@ def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
                         launch.cluster, gpu=GPUS[arch], code=code,
                         counted=partial(emulated.traffic, at) if emulated is not None else tuple)
         for at, launch in enumerate(plan))
+    kernel.workspaces, kernel.constants = unit.memory, held
     return kernel
 
 

@@ -1,7 +1,7 @@
 """Device functions of asynchronous copies, from global to shared memory: begun, committed as a group, waited for.
 
-In the emulator a copy is done at the wait that it is waited for by: until then its place holds nothing that a program could use,
-and touching it is reported.
+In the emulator (TW_EMULATED) a copy is done at the wait that it is waited for by: until then its place holds nothing that a program
+could use, and touching it is reported. Whatever else compiles the text as C++ copies at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ COPY_ROWS = {
 // Begins a copy of 4, 8 or 16 bytes, aligned to as many in both memories; zeros where it is not `there`.
 template <int bytes, class T>
 static __device__ __forceinline__ void tw_copy(T *to, const T *from, bool there = true) {
-#ifdef TW_UNALIGNED
+#if defined(TW_UNALIGNED) || !(defined(__CUDACC__) || defined(TW_EMULATED))
   for (int i = 0; i < bytes / (int)sizeof(T); ++i) to[i] = there ? from[i] : T{};
 #elif defined(__CUDACC__)
   const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
@@ -31,7 +31,7 @@ static __device__ __forceinline__ void tw_copy(T *to, const T *from, bool there 
 static __device__ __forceinline__ void tw_copies_commit() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" : : : "memory");
-#else
+#elif defined(TW_EMULATED)
   tw_emulated_commit();
 #endif
 }""",
@@ -41,7 +41,7 @@ template <int groups>
 static __device__ __forceinline__ void tw_copies_wait() {
 #ifdef __CUDACC__
   asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory");
-#else
+#elif defined(TW_EMULATED)
   tw_emulated_wait(groups);
 #endif
 }""",

@@ -269,8 +269,10 @@ __shared__ __align__(1024) unsigned char tw_dynamic_panels[232448];
 static __device__ __forceinline__ void tw_fail(int message) {
 #ifdef __CUDACC__
   asm volatile("trap;");
-#else
+#elif defined(TW_EMULATED)
   tw_emulated_failure(message);
+#else
+  __builtin_trap();
 #endif
 }""",
 }

@@ -89,7 +89,10 @@ static __device__ __forceinline__ double tw_value_of(float value) { return (doub
 #ifndef __CUDACC__
 // The values of fragments, which no other thread sees: of rows `group` and `group` + 8 of A, and of a column of B.
 template <class Sum, int terms, class A, class B>
-static TW_UNCHECKED void tw_values_of(Sum (*left)[terms], Sum *right, const A *a, const B *b) {
+#ifdef TW_EMULATED
+TW_UNCHECKED
+#endif
+static void tw_values_of(Sum (*left)[terms], Sum *right, const A *a, const B *b) {
   constexpr int each = 4 / (int)sizeof(A);
   for (int i = 0; i < terms; ++i) {
     const int at = i / each * 2 * each + i % each;
@@ -104,9 +107,19 @@ static inline void tw_mma_emulated(C *c, const A *a, const B *b) {
   constexpr int terms = halves * 4 / (int)sizeof(A);
   Sum sums[4] = {(Sum)c[0], (Sum)c[1], (Sum)c[2], (Sum)c[3]}, left[2][terms], right[terms];
   tw_values_of<Sum, terms>(left, right, a, b);
+#ifdef TW_EMULATED
   TW_OTHERS_RUN();
   tw_emulated_warp_product(sums, left, right, terms, (Sum)0.5 == 0);
   TW_OTHERS_RUN();
+#else
+  for (int i = 0; i < 4 * terms; ++i) {
+    const int from = i / terms, at = i % terms;  // the lanes of a row have some of its terms each, and so those of a column
+    for (int which = 0; which < 4; ++which) {
+      const Sum own = __shfl_sync(0xffffffffu, left[which / 2][at], tw_lane() / 4 * 4 + from);
+      sums[which] += own * __shfl_sync(0xffffffffu, right[at], (tw_lane() % 4 * 2 + which % 2) * 4 + from);
+    }
+  }
+#endif
   for (int which = 0; which < 4; ++which) c[which] = (C)sums[which];
 }
 #endif""",
@@ -115,8 +128,8 @@ static inline void tw_mma_emulated(C *c, const A *a, const B *b) {
 // theirs, aligned to 16 bytes. transposed: of elements of 2 bytes.
 template <int count, bool transposed, class T>
 static __device__ __forceinline__ void tw_ldmatrix(T *to, const T *row) {
-  unsigned int *found = reinterpret_cast<unsigned int *>(to);
 #ifdef __CUDACC__
+  unsigned int *found = reinterpret_cast<unsigned int *>(to);
   unsigned int place = (unsigned int)__cvta_generic_to_shared(row);
   if constexpr (count == 4 && transposed)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -139,15 +152,22 @@ static __device__ __forceinline__ void tw_ldmatrix(T *to, const T *row) {
   const tw_vector<T, 16 / (int)sizeof(T)> loaded = tw_load<16 / (int)sizeof(T)>(row);
   const tw_vector<unsigned int, 4> own = tw_reinterpret<tw_vector<unsigned int, 4>>(loaded);
   unsigned int all[32][4];
+#ifdef TW_EMULATED
   TW_OTHERS_RUN();
   tw_emulated_share(all, own.lane, 16);
   TW_OTHERS_RUN();
+#else
+  for (int lane = 0; lane < 32; ++lane)
+    for (int part = 0; part < 4; ++part) all[lane][part] = __shfl_sync(0xffffffffu, own.lane[part], lane);
+#endif
   for (int i = 0; i < count; ++i) {
     unsigned int parts[2] = {0, 0};
     for (int half = 0; half < (transposed ? 2 : 1); ++half)  // a row each, where lanes hold parts of columns
       parts[half] = transposed ? all[i * 8 + place * 2 + half][group / 2] : all[i * 8 + group][place];
     const unsigned int low = (parts[0] & 0xffffu) | parts[1] << 16, high = parts[0] >> 16 | (parts[1] & 0xffff0000u);
-    found[i] = !transposed ? parts[0] : group % 2 ? high : low;
+    const unsigned int found = !transposed ? parts[0] : group % 2 ? high : low;
+    const tw_vector<T, 4 / (int)sizeof(T)> elements = tw_reinterpret<tw_vector<T, 4 / (int)sizeof(T)>>(found);
+    for (int at = 0; at < 4 / (int)sizeof(T); ++at) to[i * 4 / (int)sizeof(T) + at] = elements.lane[at];
   }
 #endif
 }""",

@@ -1,5 +1,6 @@
 // What CUDA C text needs to be compiled by a C++ compiler for the emulator.
 #pragma once
+#define TW_EMULATED
 
 // The mathematics functions that kernels call, declared here because reading <cmath> takes longer than all else.
 #define TW_UNARY(name)                                                                                                    \

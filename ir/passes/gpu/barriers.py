@@ -25,12 +25,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...analysis.dependence import Iterations, Meets
-from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...copies import BULK_CALLS, WAIT, called, is_bulk_wait, is_wait
 from ...dtype import INT32
-from ...expr import EQ, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
+from ...expr import EQ, LE, LT, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
 from ...fragments import is_warp_call
 from ...ops import conjuncts, const
 from ...pointers import READS, WRITES, pointed_to
@@ -287,15 +286,12 @@ class _Planner:
         return None
 
     def _same_thread(self, a: _Access, b: _Access) -> bool:
-        """Whether one element is touched by one thread alone: at the same indices, of which a sum tells the thread, or all of them
-        together, as a quotient and a remainder do."""
+        """Whether one element is touched by one thread alone: the known indices tell the thread, one of them by itself or all of
+        them together, as a quotient and a remainder do."""
         pinned = {tag for tag, _ in a.fixed & b.fixed}
-        indices = tuple(index for index in a.indices if index is not None)
-        whole = a.key == b.key and len(indices) == len(a.indices)
-        return all(tag in pinned or whole and (any(
-            linear(index).coefficient(self.tags[tag]) and not iterations.between((index,), (index,)).carried
-            for index in indices) or (len(indices) > 1 and not iterations.between(indices, indices).carried))
-            for tag, iterations in self.iterations.items())
+        known = [(x, y) for x, y in zip(a.indices, b.indices, strict=True) if x is not None and y is not None]
+        return all(tag in pinned or bool(known) and not iterations.between(*zip(*known, strict=True)).carried
+                   for tag, iterations in self.iterations.items())
 
     def _elsewhere(self, a: _Access, b: _Access) -> bool:
         """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
@@ -304,11 +300,13 @@ class _Planner:
             if x is not None and y is not None and isinstance(_bare(x), FloorMod) and isinstance(_bare(y), FloorMod))
 
     def _pinned(self, condition: Expr) -> dict[str, int]:
-        """The thread indices that a condition sets to a constant."""
+        """The thread indices that a condition sets to a constant: also those that it lets be the least alone."""
         pinned: dict[str, int] = {}
         for part in conjuncts(condition):
-            if isinstance(part, EQ) and isinstance(part.b, IntImm):
-                pinned.update({tag: part.b.value for tag, var in self.tags.items() if _bare(part.a) is var})
+            if isinstance(part, (EQ, LT, LE)) and isinstance(part.b, IntImm):
+                value = part.b.value - isinstance(part, LT)
+                if isinstance(part, EQ) or value == 0:
+                    pinned.update({tag: value for tag, var in self.tags.items() if _bare(part.a) is var})
         return pinned
 
 
