@@ -8,12 +8,13 @@ Which of it is so is the schedule's choice, and the same for equal layers; what 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..driver.linked import Part
 from ..ir.constant import Constant
+from .kernels import is_heavy
 from .large_pages import LargePages
 from .node import Parts
 from .paged import is_paged, release
@@ -38,49 +39,55 @@ def weights_of(
     g: Parts, steps: Sequence[Step], parts: Sequence[Part], packed: MutableMapping[str, Constant],
 ) -> Weights:
     """The weights of a graph's steps. parts: the kernel of each. packed: what is there already, by digests; gets what is new."""
-    pages = LargePages()
-    whole = {name: _as_it_is(g, name, packed, pages) for step in steps for name in step.passed if name in g.constants}
+    maker = _Maker(g, packed, {name for step in steps for node in step.nodes if is_heavy(node) for name in node.inputs})
+    whole = {name: maker.as_it_is(name) for step in steps for name in step.passed if name in g.constants}
     held = {constant.digest: constant for constant in whole.values()}
     read: list[tuple[str, ...]] = []
     for step, part in zip(steps, parts, strict=True):
         given = {step.placeholder(name): name for name in step.params}
-        made = _packed(g, part, given, packed, pages) if part.opening.is_packed else []
-        taken = [made[each] if isinstance(each, int) else _as_it_is(g, given[each], packed, pages) for each in part.opening.reads]
+        made = maker.packed(part, given) if part.opening.is_packed else []
+        taken = [made[each] if isinstance(each, int) else maker.as_it_is(given[each]) for each in part.opening.reads]
         held.update((constant.digest, constant) for constant in taken)
         read.append(tuple(constant.digest for constant in taken))
     return Weights(held, tuple(read), {name: constant.digest for name, constant in whole.items()})
 
 
-def _as_it_is(g: Parts, name: str, known: MutableMapping[str, Constant], pages: LargePages) -> Constant:
-    """A parameter; a copy of one that lies in a file, whose memory goes back."""
-    array, digest = g.params[name], g.constants[name].digest
-    found = known.get(digest)
-    if found is None:
-        if is_paged(array):
-            copy = pages.zeros(array.shape, array.dtype)
-            copy[...] = array
-            copy.flags.writeable = False
-            release(array)
-            array = copy
-        found = known[digest] = Constant(name, array, digest)
-    return found
+class _Maker:
+    """Makes what kernels read. known: what is there already, by digests. used: the parameters that heavy nodes read, every element
+    in each call; of others, tables in which rows are looked up, little may be read at all."""
 
+    def __init__(self, g: Parts, known: MutableMapping[str, Constant], used: Collection[str]) -> None:
+        self.g, self.known, self.used = g, known, used
+        self.pages = LargePages()
 
-def _packed(
-    g: Parts, part: Part, given: Mapping[str, str], known: MutableMapping[str, Constant], pages: LargePages,
-) -> list[Constant]:
-    """What a kernel reads in place of parameters, which are told apart by what packs them and what it is made from."""
-    names = [given[each] for each in part.opening.sources]
-    whole = " ".join([part.opening.digest, *(g.constants[name].digest for name in names)])
-    digests = [hashlib.sha256(f"{whole} {number}".encode()).hexdigest() for number in range(len(part.opening.results))]
-    found = [known.get(digest) for digest in digests]
-    made = [constant for constant in found if constant is not None]
-    if len(made) < len(digests):
-        sources = [g.params[name] for name in names]
-        arrays = part.packed(sources, pages.zeros)
-        for source in sources:
-            release(source)
-        name = names[0] if names else "constant"  # what is packed of a kernel's own constants comes from no parameter
-        made = [Constant(name, array, digest) for array, digest in zip(arrays, digests, strict=True)]
-        known.update(zip(digests, made, strict=True))
-    return made
+    def as_it_is(self, name: str) -> Constant:
+        """A parameter; of one that lies in a file and is used, a copy in memory."""
+        array, digest = self.g.params[name], self.g.constants[name].digest
+        found = self.known.get(digest)
+        if found is not None:
+            return found
+        if not is_paged(array) or name not in self.used:
+            return Constant(name, array, digest)
+        copy = self.pages.zeros(array.shape, array.dtype)
+        copy[...] = array
+        copy.flags.writeable = False
+        release(array)
+        made = self.known[digest] = Constant(name, copy, digest)
+        return made
+
+    def packed(self, part: Part, given: Mapping[str, str]) -> list[Constant]:
+        """What a kernel reads in place of parameters, which are told apart by what packs them and what it is made from."""
+        names = [given[each] for each in part.opening.sources]
+        whole = " ".join([part.opening.digest, *(self.g.constants[name].digest for name in names)])
+        digests = [hashlib.sha256(f"{whole} {number}".encode()).hexdigest() for number in range(len(part.opening.results))]
+        found = [self.known.get(digest) for digest in digests]
+        made = [constant for constant in found if constant is not None]
+        if len(made) < len(digests):
+            sources = [self.g.params[name] for name in names]
+            arrays = part.packed(sources, self.pages.zeros)
+            for source in sources:
+                release(source)
+            name = names[0] if names else "constant"  # what is packed of a kernel's own constants comes from no parameter
+            made = [Constant(name, array, digest) for array, digest in zip(arrays, digests, strict=True)]
+            self.known.update(zip(digests, made, strict=True))
+        return made

