@@ -39,7 +39,7 @@ def add_commands(commands: Any) -> None:
     _add_value(transform)
     transform.add_argument("--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)")
     transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
-    transform.add_argument("--page", metavar="FILE.html", help="write a page of what each pass changes instead")
+    transform.add_argument("--page", metavar="FILE.html", help="write a page of what each pass changes, in place of the text")
     transform.add_argument("--list", action="store_true", help="list the passes")
     transform.set_defaults(command=_transform, usage_error=transform.error)
     compiled = commands.add_parser("compile", help="a model as a library that C calls", description=(
@@ -159,7 +159,8 @@ def _transform(options: argparse.Namespace) -> int:
     passes = options.passes.split(",") if options.passes else ()
     if options.page is not None:
         print(g.show(options.page, *passes))
-        return 0
+        if options.out is None:
+            return 0
     after = g.transform(*passes)
     print(f"{g.name}: {len(g.nodes)} nodes before, {len(after.nodes)} after", file=sys.stderr)
     if options.out is None:

@@ -59,8 +59,8 @@ class Step:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What the user knows its nodes by, where that is known."""
-        return tuple(node.source for node in self.nodes if node.source)
+        """What the user knows its nodes by, where that is known, each once."""
+        return tuple(dict.fromkeys(node.source for node in self.nodes if node.source))
 
     @property
     def passed(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from .domain import check_sizes
 from .errors import BadGraphInput, TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .node import Parts
+from .printer import graph_text
 from .profile import Profile, profile_of
 from .program import Program, build_family
 from .reference import bound_inputs, sizes_of
@@ -139,7 +140,7 @@ class Model:
             ("gives", ", ".join(f"{name}: {kind}" for name, kind in self.outputs.items())),
             ("parameters", f"{sum(array.nbytes for array in self._graph.params.values()):,} bytes"),
             ("arena", f"{self.arena_bytes:,} bytes"), ("different kernels", str(len(self.kernels))), ("target", self._how[0])]
-        return write_model_page(ModelFacts(self._graph.name, facts, rows, str(self._graph)), path)
+        return write_model_page(ModelFacts(self._graph.name, facts, rows, graph_text(self._graph)), path)
 
     def verify(self, *arrays: Any, **named: Any) -> Comparison:
         """Compares every value with the reference, kernel by kernel, each on what the kernels before it gave: true where all agree,

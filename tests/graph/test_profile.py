@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import tilewright as tw
 from tilewright.graph import Builder
@@ -30,3 +32,14 @@ def test_a_profile_of_open_sizes_is_of_those_of_the_arrays() -> None:
     b.output("y", b.node("exp", b.input("x", ("n", 3))))
     m = tw.build(b.graph())
     assert m.profile(np.ones((7, 3), "float32")).rows[0].moved == 2 * 4 * 21
+
+
+def test_the_page_has_the_kernels_and_the_graph(tmp_path: Path) -> None:
+    b = Builder("net")
+    x = b.input("x", (3, 5))
+    b.output("y", b.node("softmax", b.node("add", x, x, source="Add@0"), source="Softmax@0"))
+    m = tw.build(b.graph())
+    for page in (m.show(tmp_path / "net.html"), m.show(tmp_path / "timed.html", np.ones((3, 5), "float32"))):
+        text = page.read_text()
+        assert "graph net {" in text and "add(x, x)" in text and "object at" not in text
+        assert text.count("Add@0") == text.count("Softmax@0") == 2, "beside its kernel, and in the graph"

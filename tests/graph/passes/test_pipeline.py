@@ -92,6 +92,8 @@ def test_the_command_transforms_a_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert "a: float32[2, 3] = square(x)" in told.out and "g: 5 nodes before, 4 after" in told.err
     assert main(["transform", str(tmp_path / "g.txt"), "-o", str(tmp_path / "h.safetensors")]) == 0
     assert len(tw.graph.load(tmp_path / "h.safetensors").nodes) == 2
+    both = ["transform", str(tmp_path / "g.txt"), "--page", str(tmp_path / "g.html"), "-o", str(tmp_path / "i.txt")]
+    assert main(both) == 0 and (tmp_path / "g.html").exists() and "fused(" in (tmp_path / "i.txt").read_text()
     assert main(["transform", "--list"]) == 0 and "fast_algebra   rules of real numbers" in capsys.readouterr().out
     assert main(["transform", str(tmp_path / "g.txt"), "--passes", "nothing"]) == 1
     assert "TW0914" in capsys.readouterr().err
