@@ -73,10 +73,16 @@ class Expr(Node):
     dtype: DType
     of_ufunc: ClassVar[Callable[[Any, str, Mapping[str, Any]], Callable[..., Any]]]
     """What a numpy function means: ufuncs, which knows them, puts itself here."""
+    of_function: ClassVar[Callable[[Any], Any]]
+    """The same of numpy's functions that are no ufuncs."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **keywords: Any) -> Any:
         """numpy's functions of elements, and operators with a numpy scalar on the left."""
         return Expr.of_ufunc(ufunc, method, keywords)(*operands)
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        """numpy's other functions: np.where(x > 0, x, 0) would take an expression for a value."""
+        return Expr.of_function(function)
 
     def __bool__(self) -> bool:
         raise AmbiguousTruth(
@@ -104,6 +110,14 @@ class Expr(Node):
 
     def __round__(self, digits: int | None = None) -> int:
         return self.__index__()
+
+    def __trunc__(self) -> int:
+        return self.__index__()
+
+    __ceil__ = __floor__ = __trunc__
+
+    def __format__(self, spec: str) -> str:
+        return str(self) if not spec else format(self.__index__(), spec)
 
     def __iter__(self) -> Iterator[Expr]:
         raise NotAKnownNumber(
@@ -133,6 +147,10 @@ class Expr(Node):
     def __rfloordiv__(self, other: Any) -> Expr: return _ops.floordiv(other, self)
     def __mod__(self, other: Any) -> Expr: return _ops.floormod(self, other)
     def __rmod__(self, other: Any) -> Expr: return _ops.floormod(other, self)
+    def __divmod__(self, other: Any) -> tuple[Expr, Expr]: return self // other, self % other
+    def __rdivmod__(self, other: Any) -> tuple[Expr, Expr]: return other // self, other % self
+    def __matmul__(self, other: Any) -> Expr: return _ops.matrix_product(self, other)
+    def __rmatmul__(self, other: Any) -> Expr: return _ops.matrix_product(other, self)
     def __pow__(self, other: Any) -> Expr: return _ops.power(self, other)
     def __rpow__(self, other: Any) -> Expr: return _ops.power(other, self)
     def __neg__(self) -> Expr: return _ops.negative(self)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..arguments import is_sequence
 from ..errors import SourceLine, user_source
@@ -57,7 +57,7 @@ __all__ = [
     "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv",
     "common_dtype", "compare", "conjuncts", "const", "convert", "divide", "equal", "floordiv", "floormod", "fold_binary",
     "identity_compare", "if_then_else", "invert", "is_const", "likely", "logical_and", "logical_not", "logical_or",
-    "match_types", "maximum", "minimum", "multiply", "negative", "power", "select", "subtract",
+    "match_types", "matrix_product", "maximum", "minimum", "multiply", "negative", "power", "select", "subtract",
     "truncdiv", "truncmod", "truth", "warn_of_signs",
 ]
 
@@ -523,6 +523,13 @@ def invert(value: Any) -> Expr:
     """~value: not for a bool, all bits flipped for an integer."""
     value = convert(value)
     return logical_not(value) if value.dtype.is_bool else call("bitwise_not", value)
+
+
+def matrix_product(a: Any, b: Any) -> NoReturn:
+    """a @ b of elements, which have no matrix product. Raises MixedTypes (TW0104)."""
+    raise MixedTypes(
+        f"`{a}` @ `{b}` multiplies no matrices", reason="elements and axes are scalars", called=user_source(),
+        fix="write a * b of elements; of matrices te.sum(A[i, k] * B[k, j], axis=k), or topi.matmul(A, B)")
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> Expr:

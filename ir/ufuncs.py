@@ -22,8 +22,13 @@ _RENAMED = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "at
             "arctanh": "atanh", "rint": "nearbyint", "bitwise_count": "popcount"}
 _COMPARISONS = {"less": LT, "less_equal": LE, "greater": GT, "greater_equal": GE, "equal": EQ, "not_equal": NE}
 
+
 def _square(x: Any) -> Any:
     return ops.multiply(x, x)
+
+
+def _divmod(a: Any, b: Any) -> tuple[Expr, Expr]:
+    return ops.floordiv(a, b), ops.floormod(a, b)
 
 
 UFUNCS: Mapping[str, Callable[..., Any]] = {
@@ -33,7 +38,8 @@ UFUNCS: Mapping[str, Callable[..., Any]] = {
     **{name: partial(ops.bitwise, name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
     "absolute": ops.absolute, "fabs": ops.absolute, "negative": ops.negative, "positive": ops.convert, "invert": ops.invert,
     "add": ops.add, "subtract": ops.subtract, "multiply": ops.multiply, "divide": ops.divide, "floor_divide": ops.floordiv,
-    "remainder": ops.floormod, "fmod": ops.truncmod, "power": ops.power, "maximum": ops.maximum, "minimum": ops.minimum,
+    "remainder": ops.floormod, "fmod": ops.truncmod, "divmod": _divmod, "power": ops.power,
+    "maximum": ops.maximum, "minimum": ops.minimum,
     "logical_and": ops.logical_and, "logical_or": ops.logical_or, "logical_not": ops.logical_not,
     "square": _square, "reciprocal": partial(ops.divide, 1.0),
 }
@@ -43,7 +49,11 @@ _INSTEAD = {
     "add": "te.sum(x, axis=k)", "multiply": "te.prod(x, axis=k)", "maximum": "te.max(x, axis=k)", "minimum": "te.min(x, axis=k)",
     "logical_and": "te.all(...)", "logical_or": "te.any(...)", "sign": "te.if_then_else(x > 0, 1, te.if_then_else(x < 0, -1, 0))",
     "fmax": "te.max(a, b), which hands on NaN", "fmin": "te.min(a, b), which hands on NaN", "cbrt": "te.power(x, 1 / 3)",
-    "matmul": "te.sum(A[i, k] * B[k, j], axis=k), or topi.matmul(A, B)",
+    "matmul": "te.sum(A[i, k] * B[k, j], axis=k), or topi.matmul(A, B)", "float_power": "te.power(x, y)",
+    "degrees": "x * (180 / math.pi)", "rad2deg": "x * (180 / math.pi)", "radians": "x * (math.pi / 180)",
+    "deg2rad": "x * (math.pi / 180)", "logaddexp": "topi.log_add_exp(a, b)", "signbit": "x < 0, or the bits: te.reinterpret",
+    "ldexp": "x * te.exp2(n)", "modf": "te.trunc(x) and x - te.trunc(x)", "conjugate": "x, which is real",
+    "heaviside": "te.select(x < 0, 0.0, te.select(x > 0, 1.0, half))",
 }
 """What to write instead of what numpy calls so (of add and its like: of their `reduce`)."""
 
@@ -65,4 +75,31 @@ def meaning(ufunc: Any, method: str, keywords: Mapping[str, Any]) -> Callable[..
     )
 
 
+_SHAPE = {"shape": (), "ndim": 0, "size": 1}
+_FUNCTIONS = {
+    "where": "te.if_then_else(condition, a, b), or te.select, both sides of which may be evaluated",
+    "clip": "te.min(te.max(x, low), high)", "round": "te.nearbyint(x)", "around": "te.nearbyint(x)", "sum": "te.sum(x, axis=k)",
+    "prod": "te.prod(x, axis=k)", "max": "te.max(x, axis=k)", "amax": "te.max(x, axis=k)", "min": "te.min(x, axis=k)",
+    "amin": "te.min(x, axis=k)", "mean": "te.sum(x, axis=k) in a stage, divided in the next", "dot": "te.sum(a[k] * b[k], axis=k)",
+    "any": "te.any(...)", "all": "te.all(...)", "nan_to_num": "te.if_then_else(te.isnan(x), 0, x)",
+    "isclose": "te.abs(a - b) <= tolerance", "allclose": "te.abs(a - b) <= tolerance", "real": "x", "fix": "te.trunc(x)",
+    "sinc": "te.if_then_else(x.equal(0), 1.0, te.sin(math.pi * x) / (math.pi * x))",
+}
+"""What is written of elements instead of numpy's functions."""
+
+
+def _of_function(function: Callable[..., Any]) -> Any:
+    """What a function of numpy's that is no ufunc gives for an expression. Raises NumpyFunctionUnknown (TW0128)."""
+    name = function.__name__
+    if name in _SHAPE:
+        return _SHAPE[name]
+    raise NumpyFunctionUnknown(
+        f"np.{name} has no meaning for symbolic expressions", called=user_source(),
+        reason="numpy computes with values, and those of a te program are known when its kernel runs",
+        allowed="numpy's functions of elements that te has too, without keywords: np.exp(x), np.maximum(x, y)",
+        fix=f"write {_FUNCTIONS[name]}" if name in _FUNCTIONS else "declare it with te's functions",
+    )
+
+
 Expr.of_ufunc = meaning
+Expr.of_function = _of_function

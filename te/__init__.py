@@ -123,6 +123,10 @@ _ELSEWHERE = {
     "mean": "te.sum(x, axis=k) in a stage of its own, divided by the extent in the next", "relu": "te.max(x, 0)",
     "zeros": "te.compute(shape, lambda *i: te.const(0, dtype))", "matmul": "te.sum(A[i, k] * B[k, j], axis=k)",
     "array": "te.placeholder(shape, dtype), and pass the array when the kernel is called", "dot": "te.sum(a[k] * b[k], axis=k)",
+    **{name: f"s[T].{name}(...), with s = te.create_schedule(T)" for name in (
+        "split", "fuse", "reorder", "tile", "vectorize", "parallel", "unroll", "bind", "compute_at", "compute_inline")},
+    "vectorise": "s[T].vectorize(axis), with s = te.create_schedule(T)", "cache_read": "s.cache_read(T, scope, readers)",
+    "cache_write": "s.cache_write(T, scope)", "rfactor": "s.rfactor(T, axis)",
     "logical_and": "te.all(a, b)", "logical_or": "te.any(a, b)", "logical_not": "~condition",
 }
 """What other libraries have under these names, in ours."""

@@ -18,6 +18,16 @@ WRITTEN: Mapping[str, str] = {
     "vstack": "topi.concatenate", "hstack": "topi.concatenate", "pad": "topi.nn.pad",
     "ravel": "topi.reshape(x, (-1,))", "flatten": "topi.reshape(x, (-1,))",
     "copy": "topi.identity", "zeros_like": "topi.full_like(x, 0)", "ones_like": "topi.full_like(x, 1)",
+    "round": "te.nearbyint(x)", "around": "te.nearbyint(x)", "size": "the product of A.shape",
+    "isclose": "te.abs(a - b) <= tolerance",
+    "allclose": "topi.all(te.abs(a - b) <= tolerance)", "array_equal": "topi.all(topi.equal(a, b))", "fft": "topi.dft",
+    "nan_to_num": "te.if_then_else(te.isnan(A), 0, A)", "norm": "te.sqrt(topi.sum(A * A))", "linspace": "a scaled topi.arange",
+    "var": "the mean of squares of A - topi.mean(A, axis, keepdims=True)", "std": "te.sqrt of the variance",
+    "outer": "te.compute((n, m), lambda i, j: a[i] * b[j])", "trace": "te.sum(A[k, k], axis=k)",
+    "diagonal": "te.compute((n,), lambda i: A[i, i])", "tril": "topi.trilu", "triu": "topi.trilu",
+    "roll": "te.wrapped(A)[i - shift]",
+    "copyto": "topi.identity", "cumulative_sum": "topi.cumsum", "matvec": "topi.matmul", "vdot": "topi.sum(a * b)",
+    "ptp": "topi.max(A) - topi.min(A)", "nansum": "topi.sum(te.if_then_else(te.isnan(A), 0, A))",
 }
 """numpy's name -> ours."""
 

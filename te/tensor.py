@@ -11,6 +11,7 @@ from ..errors import InternalError, SourceLine, user_source
 from ..ir import ops
 from ..ir.analysis.linear import is_index
 from ..ir.dtype import INT32, INT64, DType
+from ..ir.errors import NotAKnownNumber
 from ..ir.expr import Expr, IntImm, Producer, ProducerLoad, Var
 from ..ir.ufuncs import meaning
 from ..ir.widen import widened
@@ -33,10 +34,14 @@ class TensorOperators:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **keywords: Any) -> Any:
         """numpy's functions of elements, and operators with a numpy scalar on the left."""
+        if ufunc.__name__ == "divmod" and method == "__call__" and not keywords:
+            return _divmod(*operands)
         return _elementwise.operate(ufunc.__name__, meaning(ufunc, method, keywords), *operands)
 
     def __array_function__(self, function: Any, *_: Any) -> Any:
-        """numpy's functions of whole arrays: np.dot(A, B) would take a tensor for a number."""
+        """numpy's functions of whole arrays: np.dot(A, B) would take a tensor for a number; np.shape and np.ndim are known."""
+        if function.__name__ in ("shape", "ndim") and isinstance(self, Tensor):
+            return getattr(self, function.__name__)
         raise refuse(function)
 
     def __matmul__(self, other: Any) -> Any: raise _no_matmul(self, other)
@@ -54,6 +59,8 @@ class TensorOperators:
     def __rfloordiv__(self, other: Any) -> Tensor: return _elementwise.operate("floordiv", ops.floordiv, other, self)
     def __mod__(self, other: Any) -> Tensor: return _elementwise.operate("floormod", ops.floormod, self, other)
     def __rmod__(self, other: Any) -> Tensor: return _elementwise.operate("floormod", ops.floormod, other, self)
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]: return _divmod(self, other)
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]: return _divmod(other, self)
     def __pow__(self, other: Any) -> Tensor: return _elementwise.operate("power", ops.power, self, other)
     def __rpow__(self, other: Any) -> Tensor: return _elementwise.operate("power", ops.power, other, self)
     def __lshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_left", self, other)
@@ -140,6 +147,24 @@ class Tensor(TensorOperators, Producer):
                                    f"te.compute({self.name}.shape, lambda *i: {self.name}[i])")
 
     if not TYPE_CHECKING:
+        def __contains__(self, value: Any) -> bool:
+            raise self._is_no_sequence("cannot be searched", f"reduce over it: topi.any(topi.equal({self.name}, value))")
+
+        def __float__(self) -> float:
+            raise NotAKnownNumber(
+                f"tensor {self.name} is no number", declared=self.source, called=user_source(),
+                reason="its elements are known when its kernel runs", allowed="te's functions, topi's operators and numpy's "
+                "functions of elements: te.round(A), topi.cast(A, \"int32\"), np.exp(A)",
+                fix=f"call one of these; for an array of it build a kernel: f = tw.build([..., {self.name}])")
+
+        __int__ = __trunc__ = __ceil__ = __floor__ = __float__
+
+        def __round__(self, digits: int | None = None) -> int:
+            return self.__int__()
+
+        def __format__(self, spec: str) -> str:
+            return format(self.__float__() if spec else str(self), spec)
+
         def __len__(self) -> int:
             raise self._is_no_sequence("has no length", f"its extents are {self.name}.shape, of which there are {self.name}.ndim")
 
@@ -235,6 +260,11 @@ def wrong_number(tensor: Tensor, given: int) -> WrongNumberOfIndices:
         reason=f"{tensor_text(tensor)}", declared=tensor.source, called=user_source(),
         fix=f"give one index for each dimension: {tensor.name}[{names or '()'}]",
     )
+
+
+def _divmod(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """a // b and a % b."""
+    return _elementwise.operate("floordiv", ops.floordiv, a, b), _elementwise.operate("floormod", ops.floormod, a, b)
 
 
 def _no_matmul(a: Any, b: Any) -> NoMatrixProduct:

@@ -40,7 +40,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "len(A)": (lambda: len(A), r"TW0125: tensor A has no length.*A\.shape"),
     "np.dot": (lambda: np.dot(A, B), r"TW0128: np\.dot.*write topi\.matmul"),
     "np.stack": (lambda: np.stack([A, B]), r"TW0128: np\.stack.*write topi\.stack"),
-    "np.fft": (lambda: np.fft.fft(A), r"TW0128: np\.fft.*declare it by te\.compute"),
+    "np.fft": (lambda: np.fft.fft(A), r"TW0128: np\.fft.*write topi\.dft"),
     "A.T": (lambda: A.T, r"TW0136: Tensor has no T.*write topi\.transpose"),
     "A.sum()": (lambda: A.sum(), r"TW0136: Tensor has no sum.*write topi\.sum"),
     "te.array": (lambda: te.array([1]), r"TW0136: te has no array.*write te\.placeholder"),
