@@ -13,7 +13,7 @@ from ..conversion import Refused
 from ..types import Extent
 from .numbers import Ratio, combined, whole
 
-__all__ = ["UNREAD", "read_extent"]
+__all__ = ["UNREAD", "read_extent", "value_of"]
 
 UNREAD = "?"
 """An extent that cannot be told: no shape that a value has."""
@@ -28,13 +28,13 @@ def read_extent(text: str) -> Extent:
     if len(text) > _MOST_CHARACTERS:
         return UNREAD
     try:
-        value = _value(ast.parse(text, mode="eval").body, 0)
+        value = value_of(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError, TypeError, GraphError, Refused):
         return UNREAD
     return UNREAD if isinstance(value, (float, Ratio)) else value
 
 
-def _value(node: ast.expr, depth: int) -> Any:
+def value_of(node: ast.expr, depth: int = 0) -> Any:
     """What sympy writes: Symbol('s0', ...), Integer(2), Add(...), Mul(...), and plain names and operators. A whole number or a text
     over symbols, or a float or a Ratio. Raises ValueError, Refused."""
     if depth < _MOST_DEPTH:
@@ -43,11 +43,11 @@ def _value(node: ast.expr, depth: int) -> Any:
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return _made("sub", [0, _value(node.operand, depth + 1)])
+            return _made("sub", [0, value_of(node.operand, depth + 1)])
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return _made(_OPERATORS[type(node.op)], [_value(node.left, depth + 1), _value(node.right, depth + 1)])
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return _called(node.func.id, node.args, depth + 1)
+            return _made(_OPERATORS[type(node.op)], [value_of(node.left, depth + 1), value_of(node.right, depth + 1)])
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):       # ceil, or math.ceil
+            return _called(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node.args, depth + 1)
     raise ValueError("it is no sum or product of symbols")
 
 
@@ -56,7 +56,8 @@ _OPERATORS: Mapping[type[ast.operator], str] = {
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
 _FUNCTIONS = {"Add": "add", "CleanDiv": "floordiv", "FloatTrueDiv": "truediv", "FloorDiv": "floordiv", "IntTrueDiv": "truediv",
               "Mod": "mod", "Mul": "mul", "PythonMod": "mod"}
-_WHOLE = {"CeilToInt": "ceil", "FloorToInt": "floor", "TruncToInt": "trunc", "ceiling": "ceil", "floor": "floor"}
+_WHOLE = {"CeilToInt": "ceil", "FloorToInt": "floor", "TruncToInt": "trunc", "ceil": "ceil", "ceiling": "ceil",
+          "floor": "floor", "sym_int": "trunc", "trunc": "trunc"}
 
 
 def _made(name: str, values: Sequence[Any]) -> Any:
@@ -79,10 +80,10 @@ def _called(name: str, given: Sequence[ast.expr], depth: int) -> Any:
         return first.value
     if name == "Float":
         text = given[0] if given else None
-        return float(str(text.value)) if isinstance(text, ast.Constant) else _value(given[0], depth)
-    values = [_value(one, depth) for one in given]
-    if name in ("Integer", "Identity", "ToFloat") and len(values) == 1:
-        return combined("sym_float", values) if name == "ToFloat" else values[0]
+        return float(str(text.value)) if isinstance(text, ast.Constant) else value_of(given[0], depth)
+    values = [value_of(one, depth) for one in given]
+    if name in ("Integer", "Identity", "ToFloat", "sym_float") and len(values) == 1:
+        return combined("sym_float", values) if name in ("ToFloat", "sym_float") else values[0]
     if name in _FUNCTIONS and values:
         return _made(_FUNCTIONS[name], values)
     if name in _WHOLE and len(values) == 1:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import user_source
@@ -22,6 +23,7 @@ from .aliases import Alias, Storage
 from .archive import Archive
 from .extents import UNREAD
 from .frame import FrameReading, tensors_of
+from .guards import assumed
 from .schema import Exported, TensorName, Values, exported
 
 __all__ = ["FAMILIES", "Importer"]
@@ -119,11 +121,15 @@ class _Reading:
 
     def results(self, frame: FrameReading, inputs: Mapping[str, Storage]) -> None:
         """The user's outputs first, then what was written of buffers and inputs."""
+        asked = self.asked()
         paths = {entry.argument: entry.path or str(entry.argument) for entry in self.program.inputs if entry.argument is not None}
         for entry in self.program.results:
             if entry.kind == "user_output" and entry.argument is not None:
                 name = str(entry.argument) if isinstance(entry.argument, TensorName) else "number"
-                self.output(name, frame.value(entry.argument))
+                value = frame.value(entry.argument)
+                if asked and name not in self.state.values():
+                    value, asked = self.scope.emit("after", (value, asked), {}, "sizes")[0], ""
+                self.output(name, value)
         for name, path in paths.items():
             if name in inputs and inputs[name].version:
                 self.output(path, inputs[name].value)
@@ -133,6 +139,15 @@ class _Reading:
             elif entry.kind != "user_output":
                 raise NotAModel(f"the program has an output that is a {entry.kind[:50]}", called=user_source(),
                                 fix="a program for inference")
+
+    def asked(self) -> str:
+        """A value without elements, whose shape there is only for sizes of which torch's assumptions hold: what comes after it asks
+        for them. "" where they need not be asked for."""
+        shape = assumed(self.program.guards, self.program.greatest, self.scope.graph.parts())
+        if not shape:
+            return ""
+        nothing = self.scope.constant(np.zeros((*[1] * len(shape), 0), bool))
+        return self.scope.emit("broadcast_to", (nothing,), {"shape": (*shape, 0)}, "sizes")[0]
 
     def output(self, name: str, value: str) -> None:
         """An output; of several that are one value, each has a name of its own."""

@@ -4,8 +4,8 @@ values. What is not as it should be is a NotAModel."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from ...errors import user_source
@@ -99,11 +99,14 @@ class Values:
 
 @dataclass(frozen=True)
 class Exported:
-    """The program. results: by kind ("user_output", "buffer_mutation" ...) the argument and what it changes."""
+    """The program. results: by kind ("user_output", "buffer_mutation" ...) the argument and what it changes. guards: what torch
+    assumes of sizes, as it writes it. greatest: of symbols, where there is one."""
 
     frame: Frame
     inputs: tuple[Values, ...]
     results: tuple[Values, ...]
+    guards: tuple[str, ...] = ()
+    greatest: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def exported(program: Any) -> Exported:
@@ -115,7 +118,16 @@ def exported(program: Any) -> Exported:
     signature = _of(module.get("signature"), dict, "its signature")
     return Exported(_frame(module.get("graph"), 0),
                     tuple(map(_input, _of(signature.get("input_specs"), list, "its inputs"))),
-                    tuple(map(_result, _of(signature.get("output_specs"), list, "its outputs"))))
+                    tuple(map(_result, _of(signature.get("output_specs"), list, "its outputs"))),
+                    tuple(map(_text, _of(program.get("guards_code", []), list, "what it assumes"))),
+                    dict(_greatest(program.get("range_constraints", {}))))
+
+
+def _greatest(said: Any) -> Iterator[tuple[str, int]]:
+    for name, bounds in _of(said, dict, "its sizes").items():
+        most = _of(bounds, dict, "a range of sizes").get("max_val")
+        if most is not None:
+            yield _text(name), _number(most)
 
 
 def _input(spec: Any) -> Values:

@@ -519,3 +519,18 @@ def test_channels_that_are_open_are_as_many_as_there_are_weights() -> None:
     g = agrees(net, torch.randn(2, 3, 9, 9), dynamic=(dict.fromkeys(range(4), torch.export.Dim.AUTO),))
     raw = agrees(nn.BatchNorm2d(4), torch.randn(2, 4, 3, 3), dynamic=(dict.fromkeys(range(4), torch.export.Dim.AUTO),))
     assert g.symbols and raw.symbols
+
+
+def test_what_torch_assumed_of_sizes_is_asked_of_them() -> None:
+    """Which torch checks before it runs a program, and which no node tells: that n // 2 was 3 in the example, or n at most 12."""
+    half = module(lambda x: x[:int(x.shape[0] / 2)].sum() / x.shape[0])
+    bounded = module(lambda x: torch.relu(x) + 1)
+    x = torch.randn(6, 3)
+    specialised = agrees(half, x, dynamic={"x": {0: torch.export.Dim.AUTO}}, others=[(torch.randn(7, 3),)])
+    limited = agrees(bounded, x, dynamic={"x": {0: torch.export.Dim("n", max=12)}}, others=[(torch.randn(12, 3),)], build=True)
+    for g, wrong in ((specialised, 9), (limited, 13)):
+        for run in (g.run, tw.build(g)):
+            with pytest.raises(tw.GraphError, match="TW0906"):
+                run(np.zeros((wrong, 3), "float32"))
+    free = agrees(bounded, x, dynamic={"x": {0: torch.export.Dim("n")}}, others=[(torch.randn(1, 3),)])
+    assert "after" not in [node.operator for node in free.nodes]
