@@ -238,7 +238,7 @@ class _Run:
             best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
             measurer.measure([candidate.text for candidate in batch], best, partial(self._choose, batch, following),
                              partial(self._came, batch, display))
-            batch = following
+            batch = following or self._proposed([], BATCH)  # drawn anew: a few draws may miss what a small space has left
         self.is_exhausted = len(self.history) < self.trials
         display.exhausted(self.is_exhausted)
         display.say("comparing the fastest")
@@ -258,8 +258,9 @@ class _Run:
         following += self._proposed(batch, BATCH)
 
     def _proposed(self, batch: list[Candidate], most: int) -> list[Candidate]:
-        """The candidates after a batch that is not measured yet."""
-        count = min(most, self.trials - len(self.history) - len(batch))
+        """The candidates after a batch, some of which may not be measured yet."""
+        waiting = sum(candidate.records not in self.seen for candidate in batch)
+        count = min(most, self.trials - len(self.history) - waiting)
         seen = self.seen | {candidate.records for candidate in batch}
         return self.search.propose(count, self.measured, seen) if count > 0 else []
 

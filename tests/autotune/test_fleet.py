@@ -11,7 +11,7 @@ from typing import Any
 
 import autotune_faults as faults
 import pytest
-from tilewright import autotune
+from tilewright import autotune, te, topi
 from tilewright.autotune import fleet
 from tilewright.autotune.errors import MissingPackage, RunnerLost
 from tilewright.autotune.fleet import Answer, Fleet
@@ -74,6 +74,13 @@ def test_what_a_machine_does_not_outlive_is_measured_by_another_once(tmp_path: P
     measured = [times for (question, _), times in client.asked.items() if question == "measure"]
     assert len(measured) == len(trials), "each once"
     assert result.losses == {"killed": sum(measured) - len(measured)} and result.losses["killed"] > 2
+
+
+def test_as_many_as_were_asked_for_are_measured_where_there_are_as_many(tmp_path: Path) -> None:
+    A, B = te.placeholder((128, 130), name="A"), te.placeholder((130, 126), name="B")
+    program = [A, B, topi.nn.relu(topi.matmul(A, B))]  # of some 57 candidates
+    result = autotune.tune(program, trials=40, database=tmp_path / "tune.sqlite", runner=Client(), seed=2)
+    assert len(result.history) == 40 and not result.is_exhausted
 
 
 def test_a_candidate_that_no_machine_outlives_has_failed(tmp_path: Path) -> None:
