@@ -13,12 +13,13 @@ what it is kept by.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, update_wrapper
+from math import prod
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, cast, overload
 
 import numpy as np
@@ -165,7 +166,7 @@ class JitFunction(Generic[R]):
 
     def __init__(self, function: Callable[..., Any], target: Target, fast_math: bool, bounds_check: bool,
                  dynamic: Mapping[str, Sequence[int]]) -> None:
-        functools.update_wrapper(self, function)
+        update_wrapper(self, function)
         self._function, self._target = function, target
         self._fast_math, self._bounds_check = fast_math, bounds_check
         self._signature = inspect.signature(function)
@@ -280,7 +281,7 @@ class JitFunction(Generic[R]):
             kernel = build(declared.schedule, list(declared.args), self._target, self._name,
                            bounds_check=self._bounds_check, fast_math=self._fast_math)
             plain = all(type(arg) is np.ndarray or _hands_out_memory(arg) for arg in args)
-            shapes = shape_reader(kernel.signature) if declared.shapes is None else functools.partial(_same, declared.shapes)
+            shapes = shape_reader(kernel.signature) if declared.shapes is None else partial(_same, declared.shapes)
             new, theirs = _results(_framework(args), [numpy_dtype(str(tensor.dtype)) for tensor in declared.outputs], self._on_gpu)
             while len(self._specials) >= _KEPT:
                 del self._specials[min(self._specials, key=lambda key: self._specials[key].used)]
@@ -342,9 +343,26 @@ def _results(framework: str, dtypes: Sequence[np.dtype[Any]], on_gpu: bool,
         return (lambda shapes: [torch.empty(shape, dtype=kind, device=device)
                                 for shape, kind in zip(shapes, kinds, strict=True)]), None
     theirs: Any = sys.modules[framework] if framework else None
-    take = None if theirs is None else theirs.dlpack.from_dlpack if on_gpu else theirs.numpy.asarray
-    make = functools.partial(empty, device=cuda(0)) if on_gpu else np.empty
+    make: Callable[..., Any] = partial(empty, device=cuda(0)) if on_gpu else np.empty
+    take: Callable[[Any], Any] | None = None
+    if theirs is not None:
+        make = make if on_gpu else _made_for_jax
+        take = partial(_given_to_jax, theirs.dlpack.from_dlpack, theirs.numpy.asarray)
     return lambda shapes: [make(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)], take
+
+
+_COPIED = 1 << 16
+"""Bytes below which jax copies an array of numpy in less time than it takes over another one's memory."""
+
+
+def _made_for_jax(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """An array that is written for jax: one whose memory it takes over, which is aligned as its own, unless that is little."""
+    small = dtype.itemsize * prod(shape) < _COPIED
+    return np.empty(shape, dtype) if small else empty(shape, dtype)
+
+
+def _given_to_jax(taken: Callable[[Any], Any], copied: Callable[[Any], Any], made: Any) -> Any:
+    return copied(made) if type(made) is np.ndarray else taken(made)
 
 
 def _same(shapes: Sequence[tuple[int, ...]], given: Sequence[Any]) -> Sequence[tuple[int, ...]]:

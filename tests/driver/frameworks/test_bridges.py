@@ -154,6 +154,17 @@ def test_a_jitted_function_gives_jax_what_is_jaxs() -> None:
     np.testing.assert_array_equal(got, [2, 2, 2])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool", "float64"])
+def test_results_of_any_size_become_jaxs(dtype) -> None:
+    jax = pytest.importorskip("jax")
+    f = tw.jit(dynamic={"a": (0,)})(lambda a: te.compute(a.shape, lambda i, j: te.select(a[i, j] > 0.5, 1, 0).astype(dtype)))
+    for rows in (0, 3, 3000):
+        values = np.random.default_rng(0).random((rows, 100), "float32")
+        got = f(jax.numpy.asarray(values))
+        assert got.dtype == (dtype if dtype != "float64" or jax.config.jax_enable_x64 else "float32")
+        assert np.array_equal(np.asarray(got).astype("float32"), values > 0.5)
+
+
 def test_errors_of_an_operator_point_at_the_users_line() -> None:
     torch = pytest.importorskip("torch")
     op = scaling().as_torch_op("tilewright_test::refusing", gradient=False)
