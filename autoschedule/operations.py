@@ -19,7 +19,7 @@ from ..te.tensor import Tensor
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
-__all__ = ["axes_in", "axes_of", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into",
+__all__ = ["axes_in", "axes_of", "bytes_of", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into",
            "is_expensive", "is_known", "is_plain", "is_shareable", "loads_of", "size_of", "source", "weight"]
 
 _CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"} | {
@@ -50,6 +50,11 @@ def elements(op: Operation) -> int | None:
     """How many elements each of its outputs has; None where that is not known."""
     known = [axis.dom.extent.value for axis in op.axis if axis.dom is not None and isinstance(axis.dom.extent, IntImm)]
     return prod(known) if len(known) == len(op.axis) else None
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """Those of a tensor, whether it is computed or given; dimensions that the call decides count as 1."""
+    return prod(extent.value for extent in tensor.shape if isinstance(extent, IntImm)) * tensor.dtype.bytes
 
 
 def is_known(tensor: Tensor) -> bool:

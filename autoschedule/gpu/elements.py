@@ -24,7 +24,7 @@ from ...te.operation import Operation
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
 from ..estimate import Estimate
-from ..operations import axes_in, axes_of, contiguous, elements, fixed_extent, loads_of
+from ..operations import axes_in, axes_of, bytes_of, contiguous, elements, fixed_extent, loads_of
 from ..plan import Candidate
 from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, lanes_of
 
@@ -69,7 +69,7 @@ def _time(op: Operation, gpu: Gpu) -> Estimate | None:
     moved: dict[Tensor, float] = {}
     for load in loads_of(op):
         tensor = tensor_of(load)
-        whole = (elements(tensor.op) or count) * tensor.dtype.bytes
+        whole = bytes_of(tensor)
         moved[tensor] = count * SECTOR if _by_data(load) else min(whole, count * tensor.dtype.bytes)
     total = sum(moved.values()) + count * sum(tensor.dtype.bytes for tensor in op.outputs)
     seconds = max(total / gpu.memory_rate, gpu.latency) / (gpu.clock * 1e9)

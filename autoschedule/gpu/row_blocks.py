@@ -43,6 +43,9 @@ EACH = 4
 """Terms for each thread that shares a sum, and threads, at least."""
 AHEAD = 8
 """Loads that a thread begins before the first has ended."""
+LEFT = 0.1
+"""Of the shorter of moving bytes and waiting for them, what the longer does not hide: of ways that move as many, that with more
+threads waits less."""
 OTHER_REGISTERS = 22
 """Of a thread, beside the elements that it keeps."""
 
@@ -222,8 +225,9 @@ def block_time(gpu: Gpu, block: RowBlock, row: Row) -> Estimate:
     wait = waves * (gpu.latency * max(own / block.vector / AHEAD, 1) + meeting + 4 * own)
     apart = max(SECTOR // (block.threads * block.vector * row.item), 1) if block.along else 1
     memory = row.moved * apart * (row.joins + 1 if row.again and not block.kept else 1) / gpu.memory_rate
-    name, cycles = ("memory bandwidth", memory) if memory > wait else ("waiting for memory", wait)
-    return Estimate(((name, cycles * step), ("launch", LAUNCH)))
+    both = ("memory bandwidth", memory), ("waiting for memory", wait)
+    (name, cycles), (other, hidden) = sorted(both, key=lambda part: -part[1])
+    return Estimate(((name, cycles * step), (other, LEFT * hidden * step), ("launch", LAUNCH)))
 
 
 def _elements(row: Row, threads: int) -> int:

@@ -8,22 +8,28 @@
       y[row, ..] = power.local[..] / total
 
 A row that the registers of a block cannot hold is read again by each of its reductions, and what lies between is computed again.
+Few long rows leave most of a GPU without work: then each reduction is a kernel, or two, whose blocks share its sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...codegen.gpus import gpu_of
+from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IterVar
 from ...te.operation import Operation
-from ..operations import fixed_extent, is_plain, is_shareable
+from ..estimate import Estimate
+from ..operations import bytes_of, fixed_extent, is_expensive, is_plain, is_shareable
+from ..plan import Candidate
 from ..row_chain import RowChain, row_chain
-from .elements import element_a_thread
+from .elements import element_a_thread, injective
 from .row_blocks import Row, RowBlock, bytes_at_once, rows_read, shared_rows
+from .sums import sums
+from .threads import LAUNCH
 
 if TYPE_CHECKING:
     from ...te.tensor import Tensor
@@ -45,7 +51,33 @@ def rows(group: Group) -> None:
         element_a_thread(group)
         return
     group.inline_cheap_heads()
-    group.choose("rows", shared_rows(gpu_of(group.target), _row(group, chain), partial(_apply, group, chain)))
+    gpu, row = gpu_of(group.target), _row(group, chain)
+    candidates = shared_rows(gpu, row, partial(_apply, group, chain))
+    if is_plain(group.output) and candidates:
+        candidates.append(Candidate("each reduction apart", partial(_apart, group), _time_apart(group, row, gpu)))
+        candidates.sort(key=lambda each: each.estimate.seconds if each.estimate is not None else 0)
+    group.choose("rows", candidates)
+
+
+def _time_apart(group: Group, row: Row, gpu: Gpu) -> Estimate:
+    """Each reduction, and what is stored, reads all that the rows are read from; sums of several blocks take a second kernel."""
+    count = sum(op.reduction is not None for op in (*group.parts, group.anchor))
+    stored = bytes_of(group.output.output(0))
+    moved = max(row.moved - stored, 0) * (count + 1) + stored
+    return Estimate((("memory bandwidth", moved / gpu.memory_rate / (gpu.clock * 1e9)), ("launch", LAUNCH * (2 * count + 1))))
+
+
+def _apart(group: Group) -> None:
+    """Each reduction by the rule of sums; what lies between is computed where it is read, if that costs little."""
+    s = group.s
+    for op in (*group.parts, group.anchor):
+        last = op is group.anchor
+        if not last and is_plain(op) and not is_expensive(op):
+            s[op].compute_inline()
+            continue
+        own = replace(group, anchor=op, output=group.output if last else op, heads=group.heads if last else (), parts=(),
+                      between=group.between if last else ())
+        (injective if op.reduction is None else sums)(own)
 
 
 def _row(group: Group, chain: RowChain) -> Row:
@@ -58,7 +90,7 @@ def _row(group: Group, chain: RowChain) -> Row:
     read = {tensor for op in ops for tensor in rows_read(group.s[op].op, _inner(op, chain)) if tensor.op not in group.parts}
     stored = group.output.output(0)
     vector, item = bytes_at_once((*read, stored), chain.along, fixed_extent(inner[-1]))
-    moved = float(sum(prod(map(fixed_extent, tensor.op.axis)) * tensor.dtype.bytes for tensor in (*read, stored)))
+    moved = float(sum(map(bytes_of, (*read, stored))))
     return Row(count, extent, vector, chain.along, moved, sum(op.reduction is not None for op in ops), item, True)
 
 

@@ -20,7 +20,7 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..estimate import Estimate
-from ..operations import axes_in, contiguous, elements, fixed_extent, is_shareable, loads_of
+from ..operations import axes_in, bytes_of, contiguous, fixed_extent, is_shareable, loads_of
 from ..plan import Candidate
 from .elements import element_a_thread
 from .register_tiles import register_tiles
@@ -55,7 +55,7 @@ def _row(group: Group, extent: int, results: int) -> Row:
     along = _is_along_rows(op)
     read = dict.fromkeys(map(tensor_of, loads_of(op)))
     vector, item = bytes_at_once(terms_beside(op), along, fixed_extent(op.reduce_axis[-1]))
-    moved = float(sum((elements(tensor.op) or 0) * tensor.dtype.bytes for tensor in read))
+    moved = float(sum(map(bytes_of, read)))
     return Row(results, extent, vector, along, moved, 1, item, False)
 
 
@@ -103,9 +103,10 @@ def _in_parts(group: Group, chunk: int, first: RowBlock, last: RowBlock) -> None
 
 
 def _is_along_rows(op: Operation) -> bool:
-    """Whether neighbouring terms lie side by side, rather than neighbouring results."""
-    beside = [contiguous(load) for load in loads_of(op)]
-    return sum(op.reduce_axis[-1] in axes for axes in beside) >= sum(any(axis in axes for axis in op.axis) for axes in beside)
+    """Whether neighbouring terms lie side by side, rather than neighbouring results, in most of what is read."""
+    beside = [(contiguous(load), bytes_of(tensor_of(load))) for load in loads_of(op)]
+    terms = sum(size for axes, size in beside if op.reduce_axis[-1] in axes)
+    return terms >= sum(size for axes, size in beside if any(axis in axes for axis in op.axis))
 
 
 def _in_windows(op: Operation) -> bool:

@@ -106,7 +106,7 @@ def test_products_on_tensor_cores_meet_no_bank_twice_and_spill_nothing() -> None
         assert "tensor cores" in str(s.plan), s.plan
         kernel = tw.build(s, [*inputs_of(output), output], target=f"cuda -arch={arch}")
         launch, = kernel.kernels
-        assert launch.spilled_bytes == 0 and launch.instructions["HMMA"] == launch.instructions["LDSM.16"]
+        assert launch.spilled_bytes == 0 and launch.instructions["HMMA"] >= launch.instructions["LDSM.16"] > 0
         assert not {"FFMA", "STS.128", "LDG.128"} & launch.instructions.keys(), launch.instructions
 
 

@@ -26,6 +26,17 @@ def test_a_scan_keeps_its_bits_however_rows_lie(shape: tuple[int, ...], axis: in
         assert gpu_choices.differs(total, np.random.default_rng(1)) == ""
 
 
+def test_threads_that_have_columns_to_themselves_do_not_wait_for_each_other() -> None:
+    """Without barriers a step's state stays in a register, and what many steps read comes at once."""
+    data = te.placeholder((200, 300), name="data")
+    total = topi.cumsum(data, axis=0)
+    kernel = tw.build(tw.autoschedule.schedule([total], "cuda -arch=sm_80"), [data, total], target="cuda -arch=sm_80")
+    assert "__syncthreads" not in kernel.source("cuda")
+    counts = kernel.kernels[-1].instructions
+    assert counts["LDG.32"] < 1.2 * counts["STG.32"], counts
+    assert gpu_choices.differs(topi.cumsum(te.placeholder((9, 70), name="data"), axis=0), np.random.default_rng(5)) == ""
+
+
 @pytest.mark.parametrize("options", [{"exclusive": True}, {"dtype": "int64"}])
 def test_rows_in_shared_memory_are_moved_once_and_meet_no_bank_twice(options: dict[str, Any]) -> None:
     data = te.placeholder((28, 128), "int32", name="data")

@@ -109,3 +109,31 @@ def test_a_tensor_without_dimensions_is_read_like_any_other(extents: tuple[int, 
     k = te.reduce_axis((0, extents[1]), name="k")
     output = te.compute(extents[:1], lambda i: te.sum(te.exp(scale() * A[i, k]), axis=k), name="B")
     assert gpu_choices.differs(output, np.random.default_rng(2), bits=False) == ""
+
+
+def test_what_lies_along_is_told_by_most_of_what_is_read() -> None:
+    """A row times a matrix: neighbouring results read neighbours of the matrix, however the row lies."""
+    A, x = te.placeholder((4096, 4096), name="A"), te.placeholder((4096,), name="x")
+    k = te.reduce_axis((0, 4096), "k")
+    y = te.compute((4096,), lambda j: te.sum(A[k, j] * x[k], axis=k), name="y")
+    plan = tw.autoschedule.schedule([y], "cuda -arch=sm_80").plan
+    row, = plan
+    assert row.reason == "" and row.estimate is not None and row.estimate.seconds > 4e-5, "64 MB are read"
+    B = te.placeholder((200, 70), name="B")
+    z = te.placeholder((200,), name="z")
+    m = te.reduce_axis((0, 200), "m")
+    output = te.compute((70,), lambda j: te.sum(B[m, j] * z[m], axis=m), name="w")
+    assert not gpu_choices.differs(output, np.random.default_rng(0), bits=False, tolerance=2e-5)
+
+
+def test_few_long_rows_are_shared_by_blocks() -> None:
+    def variance(rows: int, columns: int) -> Any:
+        A = te.placeholder((rows, columns), name="A")
+        centred = A - topi.mean(A, axis=0, keepdims=True)
+        return topi.mean(centred * centred, axis=0)
+
+    plan = tw.autoschedule.schedule([variance(20000, 50)], "cuda -arch=sm_80").plan
+    assert [row.rule for row in plan] == ["rows", "sums", "sums", "injective"] and "blocks a sum" in str(plan)
+    apart = gpu_choices.differs(variance(300, 5), np.random.default_rng(0), lambda ways: next(
+        (at for at, way in enumerate(ways) if "apart" in way.description), len(ways) - 1), bits=False, tolerance=2e-5)
+    assert not apart
