@@ -99,6 +99,9 @@ def _refused(value: Expr) -> Refusal:
         return Refusal("a product is the array's work, not the ALU's",
                        "cache_write before splitting, and s[CL].tensorize(axis, vdla.gemm8x8) for sums of products of int8; a "
                        "factor is a power of two: x >> n")
+    if isinstance(value, Cast) and str(value.dtype) == "int32":
+        return Refusal(f"vdla.acc_buffer holds int32, and what it widens is {value.value.dtype}",
+                       'widen it in a stage of its own in vdla.acc_buffer, `R.astype("int32")`, whose copy converts')
     if isinstance(value, Cast):
         return Refusal(f"vdla.acc_buffer holds int32, not {value.dtype}",
                        'leave `.astype("int8")` to the output, whose copy converts, and compute what comes before as a stage')

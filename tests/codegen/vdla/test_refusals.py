@@ -70,6 +70,15 @@ def test_memories_hold_one_dtype() -> None:
     refused([A, B], r"(?s)float32 in vdla\.acc_buffer.*holds int32|integers only", s)
 
 
+def test_bytes_are_widened_by_a_copy_and_not_by_the_alu() -> None:
+    A = te.placeholder((8,), "int8", "A")
+    B = te.compute((8,), lambda i: A[i].astype("int32") + 1, "B")
+    s = te.create_schedule(B.op)
+    s.cache_write(B, vdla.acc_buffer)
+    s.cache_read(A, vdla.acc_buffer)
+    refused([A, B], r"(?s)holds int32, and what it widens is int8.*in a stage of its own", s)
+
+
 def test_shapes_are_numbers() -> None:
     n = te.var("n")
     A = te.placeholder((n,), "int32", "A")
