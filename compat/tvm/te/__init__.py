@@ -13,7 +13,7 @@ from ....driver.lower import lower
 from ....ir import Function
 from ....ir.ops import convert as convert
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
-from ....te import Tensor
+from ....te import Tensor as Tensor
 from ....te.reduce import comm_reducer as _comm_reducer
 from .. import wmma
 from ..container import Attrs
