@@ -181,7 +181,9 @@ def _schedule_of(source: str, target: str) -> Any:
     with own_folder(path):
         names = runpy.run_path(path, run_name="__tilewright_report__")
         if name and name not in names:
-            _say(f"tilewright report: {path} has no {name!r}")
+            own = [each for each, value in names.items() if isinstance(value, (Schedule, list, tuple))
+                   or getattr(value, "__module__", "") == "__tilewright_report__"]
+            _say(f"tilewright report: {path} has no {name!r}" + (f": it has {', '.join(own)}" if own else ""))
             return None
         made = names[name] if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
         schedule = made() if callable(made) else made

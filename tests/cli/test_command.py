@@ -195,7 +195,7 @@ def test_report_writes_the_page_about_a_schedule(
 
 
 @pytest.mark.parametrize(("function", "message"), [
-    (":nothing", "has no 'nothing'"), (":number", "gives no schedule"), (":no_schedule", "gives no schedule"),
+    (":nothing", "has no 'nothing': it has "), (":number", "gives no schedule"), (":no_schedule", "gives no schedule"),
 ])
 def test_report_says_what_is_no_schedule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, message: str,
