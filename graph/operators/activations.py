@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ... import topi
 from ...te import either as te
 from ...te.elementwise import operate
-from .elementwise import erf, floats, wide
+from .elementwise import alike, erf, floats, wide
 from .row import operator
 
 __all__: list[str] = []
@@ -66,7 +66,8 @@ _row("mish", floats(_numpy_mish), lambda x: operate("mish", _mish, x))
 
 
 def _numpy_prelu(x: NDArray[Any], slope: NDArray[Any]) -> Any:
-    return np.where(x < 0, x * slope, x)
+    value, factor = alike(x, slope)
+    return np.where(x < 0, value * factor, value)
 
 
 @operator("prelu", _numpy_prelu, "elementwise")

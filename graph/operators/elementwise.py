@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import topi
+from ...ir.dtype import DType
+from ...ir.ops import common_dtype
 from ...te.tensor import Tensor
 from ..types import array_dtype
 from .row import operator
@@ -38,6 +40,14 @@ def floats(function: Callable[..., Any]) -> Callable[..., Any]:
 def _numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     """Of bools the function of what they count: 0 and 1 as int32."""
     return lambda *arrays: function(*(x.astype(np.int32) if x.dtype.kind == "b" else x for x in arrays))
+
+
+def alike(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Two operands in the dtype in which they meet, which is often another one than numpy's."""
+    if x.dtype == y.dtype:
+        return x, y
+    kind = array_dtype(str(common_dtype(DType(str(x.dtype)), DType(str(y.dtype)))))
+    return x.astype(kind), y.astype(kind)
 
 
 def _rsqrt(x: Any) -> Any:
@@ -108,7 +118,10 @@ def _binary_row(name: str, function: Callable[..., Any], reference: Callable[...
     def declared(x: Any, y: Any) -> Any:
         return function(x, y)
 
-    operator(name, reference, "elementwise", declared)
+    def computed(x: NDArray[Any], y: NDArray[Any]) -> Any:
+        return reference(*alike(x, y))
+
+    operator(name, computed, "elementwise", declared)
 
 
 for _name, (_function, _reference) in _UNARY.items():
@@ -117,7 +130,11 @@ for _name, (_function, _reference) in _BINARY.items():
     _binary_row(_name, _function, _reference)
 
 
-@operator("where", np.where, "elementwise")
+def _chosen(condition: NDArray[Any], x: NDArray[Any], y: NDArray[Any]) -> Any:
+    return np.where(condition, *alike(x, y))
+
+
+@operator("where", _chosen, "elementwise")
 def _where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return topi.where(condition, x, y)
 

@@ -49,13 +49,18 @@ def _reciprocal(match: Match) -> str:
 
 
 def _widens(match: Match) -> bool:
-    """Whether the first of two casts keeps every value, so that the second alone gives the same."""
-    return _keeps(match.type("x").dtype, str(match["A"]))
+    """Whether the first of two casts keeps every value, so that the second alone gives the same: floats become integers as integers
+    do only where these hold them."""
+    x, between, after = match.type("x").dtype, str(match["A"]), str(match["B"])
+    through_floats = "int" in x and "float" in between and "int" in after
+    return _keeps(x, between) and (not through_floats or _keeps(x, after))
 
 
 def _keeps(narrow: str, wide: str) -> bool:
     if "bfloat16" in (narrow, wide):
         return (narrow, wide) in (("bfloat16", "float32"), ("bfloat16", "float64"))
+    if narrow in ("int64", "uint64") and "float" in wide:
+        return False                                        # numpy calls that safe, though 53 bits are all that a float64 has
     return narrow != "bool" and np.can_cast(narrow, wide, "safe")
 
 
@@ -79,6 +84,16 @@ def _joined(operator: str) -> Rule:
 
 def _one_integer_type(match: Match) -> bool:
     return of_integers(match) and all(match.type(name).dtype == match.result.dtype for name in match.values)
+
+
+def _has_sign(match: Match) -> bool:
+    return not match.type("x").dtype.startswith(("uint", "bool"))
+
+
+def _negated_as_wide(match: Match) -> bool:
+    """Whether y is negated as the sum has it: narrow integers wrap before they are widened."""
+    dtype = match.type("y").dtype
+    return "float" in dtype or dtype == match.result.dtype
 
 
 def _one_type(match: Match) -> bool:
@@ -109,7 +124,7 @@ RULES = (
     Rule("not-not", "logical_not(logical_not(x))", "x", when=_bools),
     Rule("invert-invert", "bitwise_not(bitwise_not(x))", "x"),
     Rule("abs-abs", "abs(abs(x))", "abs(x)"),
-    Rule("abs-negative", "abs(negative(x))", "abs(x)"),
+    Rule("abs-negative", "abs(negative(x))", "abs(x)", when=_has_sign),
     Rule("square-negative", "square(negative(x))", "square(x)"),
     Rule("square-abs", "square(abs(x))", "square(x)"),
     Rule("multiply-itself", "multiply(x, x)", "square(x)"),
@@ -118,8 +133,8 @@ RULES = (
     Rule("ceil-ceil", "ceil(ceil(x))", "ceil(x)"),
     Rule("trunc-trunc", "trunc(trunc(x))", "trunc(x)"),
     Rule("round-round", "nearbyint(nearbyint(x))", "nearbyint(x)"),
-    Rule("add-negative", "add(x, negative(y))", "subtract(x, y)"),
-    Rule("subtract-negative", "subtract(x, negative(y))", "add(x, y)"),
+    Rule("add-negative", "add(x, negative(y))", "subtract(x, y)", when=_negated_as_wide),
+    Rule("subtract-negative", "subtract(x, negative(y))", "add(x, y)", when=_negated_as_wide),
     Rule("divide-by-power-of-two", "divide(x, c)", _reciprocal, when=_halves),
     Rule("cast-to-itself", "cast(x, dtype=A)", "x", when=_one_type),
     Rule("cast-cast", "cast(cast(x, dtype=A), dtype=B)", "cast(x, dtype=B)", when=_widens),

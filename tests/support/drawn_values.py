@@ -78,9 +78,10 @@ class AnyValues:
         return name
 
     def beside(self, x: str) -> str:
-        """A value that an operator of two takes beside x: of its dtype, and of a shape that broadcasts with its own."""
+        """A value that an operator of two takes beside x: mostly of its dtype, and of a shape that broadcasts with its own."""
         shape, dtype = self.b.types[x]
-        alike = [name for name in self.pool if self.b.types[name] == self.b.types[x]]
+        dtype = str(self.choice(DTYPES)) if self.random.random() < 0.2 else dtype
+        alike = [name for name in self.pool if self.b.types[name] == (shape, dtype)]
         if alike and self.random.random() < 0.5:
             return str(self.choice(alike))
         less = shape[int(self.random.integers(len(shape) + 1)):] if self.random.random() < 0.4 else shape

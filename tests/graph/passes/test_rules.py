@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -25,11 +26,12 @@ NUMBERS = {"divide(sum(x, axes=A, keepdims=K), c)": 3.0, "multiply(sum(x, axes=A
 
 
 class _Instance:
-    """The graph of a rule's pattern: its names inputs of a dtype, its numbers parameters."""
+    """The graph of a rule's pattern: its names inputs of a dtype, its numbers parameters. own: the dtypes of some names.
+    attributes: in place of those above."""
 
-    def __init__(self, rule: Rule, dtype: str) -> None:
-        self.rule, self.dtype, self.b = rule, dtype, Builder()
-        self.attributes = ATTRIBUTES.get(rule.name, {"A": (1,), "K": True})
+    def __init__(self, rule: Rule, dtype: str, own: dict[str, str] | None = None, attributes: dict[str, Any] | None = None) -> None:
+        self.rule, self.dtype, self.own, self.b = rule, dtype, own or {}, Builder()
+        self.attributes = attributes or ATTRIBUTES.get(rule.name, {"A": (1,), "K": True})
         self.b.output("y", self.value(ast.parse(rule.pattern, mode="eval").body))
 
     def value(self, pattern: ast.expr) -> str:
@@ -48,7 +50,7 @@ class _Instance:
         if name.startswith("c"):
             return self.b.param(name, np.asarray(NUMBERS.get(self.rule.pattern, 0.125 if "float" in self.dtype else 3), self.dtype))
         small = name in ("w", "b") and "norm" in self.rule.name
-        dtype = "bool" if name == "b" and self.rule.name.startswith("where") else self.dtype
+        dtype = "bool" if name == "b" and self.rule.name.startswith("where") else self.own.get(name, self.dtype)
         return self.b.input(name, (3,) if small else (2, 3), dtype)
 
 
@@ -75,6 +77,37 @@ def test_a_rule_is_met_by_its_pattern_and_computes_the_same(name: str, rule: Rul
         assert difference(ours, theirs) <= (1e-6 if PASSES[name].changes_rounding else 0)
         fired += after is not g
     assert fired, f"{rule.pattern} stays as it is"
+
+
+DTYPES = ("bool", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
+
+
+def extremes(random: np.random.Generator, shape: Any, dtype: str) -> Any:
+    """The least and the greatest of integers, and what of floats is special, among small numbers that any dtype has."""
+    small = random.integers(0, 5, shape).astype(dtype)
+    special = [-0.0, np.nan, np.inf, -1.5] if "float" in dtype else [0, 1] if dtype == "bool" else [
+        np.iinfo(dtype).min, np.iinfo(dtype).max, np.iinfo(dtype).max - 1]
+    return np.where(random.random(shape) < 0.6, random.choice(np.asarray(special, dtype), shape), small)
+
+
+@pytest.mark.parametrize("rule", algebra.RULES, ids=[f"{rule.name}-{at}" for at, rule in enumerate(algebra.RULES)])
+def test_rules_hold_to_the_bit_for_operands_of_any_dtypes(rule: Rule) -> None:
+    for at in range(drawn.count(30, 1000)):
+        random = drawn.rng(f"{rule.name} {rule.pattern}", at)
+        a, b, c, d, e = (str(dtype) for dtype in random.choice(DTYPES, 5))
+        try:
+            g = _Instance(rule, c, {"x": a, "y": b}, {"A": d, "B": e}).b.graph()
+        except tw.GraphError:
+            continue
+        arrays = [extremes(random, kind.shape, kind.dtype) for kind in g.inputs.values()]
+        with np.errstate(all="ignore"):
+            if "int" in e and "float" in f"{a}{d}":                   # what is out of range has no one value
+                arrays = [array if array.dtype == bool else np.nan_to_num(array, posinf=3, neginf=3) % 100 for array in arrays]
+            before, after = g.run(*arrays)[0], g.transform("algebra").run(*arrays)[0]
+        assert before.dtype == after.dtype, str(g)
+        np.testing.assert_array_equal(after, before, err_msg=str(g))
+        if before.dtype.kind == "f":
+            assert (np.signbit(after) == np.signbit(before))[~np.isnan(before)].all(), str(g)
 
 
 @pytest.mark.parametrize("text, name", [
