@@ -14,12 +14,15 @@ from math import prod
 from ...codegen.gpus import Gpu, Occupancy
 from ...ir.analysis.warps import Touch, block_of, touches
 from ...ir.buffer import Buffer
-from ...ir.stmt import For
+from ...ir.copies import ASYNCHRONOUS
+from ...ir.stmt import Attr, BufferStore, For
+from ...ir.visit import statements
 
 __all__ = ["shortfalls"]
 
-OTHER_REGISTERS = 20
-"""Of a thread, beside its arrays: addresses, counters, what is on its way."""
+OTHER_REGISTERS, OF_COPIES = 20, 8
+"""Of a thread, beside its arrays: addresses, counters, what is on its way; and for each array that comes asynchronously the places
+that it comes from and goes to."""
 ENOUGH = 0.75
 """Of the threads that a multiprocessor can hold."""
 
@@ -55,7 +58,10 @@ def _of_memory(found: Iterable[Touch]) -> Iterator[str]:
 
 def _of_threads(kernel: For, gpu: Gpu) -> Iterator[str]:
     block = block_of(kernel)
-    threads, registers = prod(block.threads.values()), round(block.registers) + OTHER_REGISTERS
+    copied = {node.buffer for each in statements(kernel) if isinstance(each, Attr) and each.key == ASYNCHRONOUS
+              for node in statements(each.body) if isinstance(node, BufferStore)}
+    threads = prod(block.threads.values())
+    registers = round(block.registers) + OTHER_REGISTERS + OF_COPIES * len(copied)
     if not block.threads or threads > 1024:
         return
     held = Occupancy.of(gpu, threads, registers, block.shared)

@@ -61,3 +61,11 @@ def test_nothing_is_said_where_nothing_falls_short(declared: Any) -> None:
 def test_the_code_of_a_gpu_is_judged_where_a_script_has_some_for_both() -> None:
     said = reasons(topi.argsort(te.placeholder((64, 128), name="A"), dtype="int32"))
     assert "where data say" in said and "starts" not in said, "the counters of CPUs are no part of it"
+
+
+def test_registers_of_what_comes_asynchronously_count() -> None:
+    """Small tiles in four stages: a thread's arrays take 14 registers, and the compiler 50 in all."""
+    output = topi.dft(te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B"))
+    outputs = [*output] if isinstance(output, (list, tuple)) else [output]
+    said = "; ".join(row.reason for row in tw.autoschedule.schedule(outputs, target="cuda -arch=sm_90a").plan)
+    assert "56% of the threads at once by registers" in said, said
