@@ -94,7 +94,8 @@ def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
     are not tensor cores', rows are few, or rows and columns no whole tiles."""
     rows, terms, depth, columns, _ = form.sizes
     period = form.of_output.begins or form.rows
-    if not form.kind or form.rows % M or columns % N or min(rows, period) < M or terms < N:
+    keys = fixed_extent(form.product.axis[form.of_product[1]])
+    if not form.kind or form.rows % M or columns % N or min(rows, period) < M or keys < N:
         return
     for own in OWN:
         for warps in WARPS:

@@ -61,6 +61,7 @@ CASES = {
     "softmax between": lambda: by_hand(33, 40, 9, 12),
     "own triangle": lambda: by_hand(40, 40, 8, 8, causal=True),
     "divided behind": lambda: by_hand(20, 37, 8, 12, divided=False),
+    "float16, one key": lambda: attention(64, 1, 16, kind="float16"),
     "rounded weights": lambda: by_hand(32, 48, 8, 16, narrow="float16"),
 }
 
