@@ -97,8 +97,13 @@ class TilewrightError(RuntimeError):
         self, headline: str, *, reason: str = "", declared: SourceLine | None = None,
         called: SourceLine | None = None, loops: str = "", allowed: str = "", fix: str = "",
     ) -> None:
-        self.headline, self.reason, self.declared, self.called = headline, reason, declared, called
-        self.loops, self.allowed, self.fix = loops, allowed, fix
+        self.headline: str = headline
+        self.reason: str = reason
+        self.declared: SourceLine | None = declared
+        self.called: SourceLine | None = called
+        self.loops: str = loops
+        self.allowed: str = allowed
+        self.fix: str = fix
         super().__init__(self.render())
         self.add_note(f"  page: tilewright explain {self.code}")
 
@@ -190,7 +195,7 @@ class InternalError(RuntimeError):
 
     def __init__(self, message: str, evidence: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.evidence = dict(evidence or {})
+        self.evidence: dict[str, str] = dict(evidence or {})
         self.bundle = ""
 
 
