@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...analysis.dependence import Iterations, Meets
+from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...copies import BULK_CALLS, WAIT, called, is_bulk_wait, is_wait
@@ -82,6 +83,14 @@ def insert_barriers(function: Function, hardware: Hardware, analyzer: Analyzer) 
     return function.with_body(planner.part(function.body).stmt)
 
 
+def _depends_alike(x: Expr, y: Expr, var: Var) -> bool:
+    """Whether two indices have a variable as often, or are one that is made of it."""
+    times = linear(x).coefficient(var)
+    if times and times == linear(y).coefficient(var):
+        return True
+    return structural_key(x) == structural_key(y) and any(node is var for node in walk(x))
+
+
 class _Planner:
     """Puts statements together, a barrier before each whose entry meets what is pending."""
 
@@ -96,6 +105,7 @@ class _Planner:
         """What may differ between threads at any time: variables of loops too."""
         self.iterations = {tag: Iterations(var, self.own, analyzer=analyzer) for tag, var in self.tags.items()}
         self.together = Iterations(None, self.varying, analyzer=analyzer)
+        self.told: dict[tuple[str, Key, Key], bool] = {}
         self.fixed: dict[str, int] = {}
         self.split_warps = False
         """Whether what is looked at is done by some lanes of a warp alone."""
@@ -289,9 +299,18 @@ class _Planner:
         """Whether one element is touched by one thread alone: the known indices tell the thread, one of them by itself or all of
         them together, as a quotient and a remainder do."""
         pinned = {tag for tag, _ in a.fixed & b.fixed}
-        known = [(x, y) for x, y in zip(a.indices, b.indices, strict=True) if x is not None and y is not None]
-        return all(tag in pinned or bool(known) and not iterations.between(*zip(*known, strict=True)).carried
-                   for tag, iterations in self.iterations.items())
+        return all(tag in pinned or self._tell(tag, a, b) for tag in self.tags)
+
+    def _tell(self, tag: str, a: _Access, b: _Access) -> bool:
+        """Whether the indices of two accesses are the same in no two threads that differ in `tag`. That is asked once, and only
+        where one of them depends on the thread alike on both sides."""
+        asked = tag, a.key, b.key
+        if asked not in self.told:
+            var = self.tags[tag]
+            known = [(x, y) for x, y in zip(a.indices, b.indices, strict=True) if x is not None and y is not None]
+            alike = any(_depends_alike(x, y, var) for x, y in known)
+            self.told[asked] = alike and not self.iterations[tag].between(*zip(*known, strict=True)).carried
+        return self.told[asked]
 
     def _elsewhere(self, a: _Access, b: _Access) -> bool:
         """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
