@@ -71,6 +71,12 @@ class NestedParallelLoops(LoweringError):
     code = "TW0338"
 
 
+class RacingReduction(LoweringError):
+    """A reduction into an argument, within loops whose iterations run at the same time and compute the same elements."""
+
+    code = "TW0344"
+
+
 class ThreadExtentsDiffer(LoweringError):
     """Loops of one kernel that are bound to one thread axis, with different extents."""
 

@@ -35,6 +35,7 @@ from .extension import Extension
 from .inside import judge
 from .kinds import kind_of
 from .nest import Nest, Storage
+from .races import check_races
 from .shared_loops import Parts, in_building_order, in_dependence_order
 from .sizes import part_checks
 from .stage_bounds import Bounds, Loop, StageBounds
@@ -109,6 +110,7 @@ class _Lowering:
         bounds = infer_bounds(dataflow, self.analyzer)
         self.bounds = bounds.of
         check_loops(bounds)
+        check_races(bounds)
         for computation in dataflow.computations:
             kind_of(computation.op).check(bounds, computation)
         for extension in self.extensions:
