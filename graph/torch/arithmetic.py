@@ -79,6 +79,13 @@ def _leaky_relu(c: Call) -> str:
     return c.emit("leaky_relu", c.tensor(), alpha=float(c.known("negative_slope", 0.01)))
 
 
+@aten("rrelu.default")
+def _rrelu(c: Call) -> str:
+    if c.known("training", False):
+        raise Refused("its slopes are random numbers")
+    return c.emit("leaky_relu", c.tensor(), alpha=(float(c.known("lower", 0.125)) + float(c.known("upper", 1 / 3))) / 2)
+
+
 @aten("elu.default")
 def _elu(c: Call) -> str:
     alpha, scale, inner = (float(c.known(name, 1.0)) for name in ("alpha", "scale", "input_scale"))

@@ -19,10 +19,10 @@ from .aliases import Alias, Step
 from .call import ROWS, SYNONYMS, VIEWS, Call, Row
 from .extents import UNREAD
 from .numbers import extent, number
-from .pairs import row_of_pairs
+from .pairs import PAIRS, row_of_pairs
 from .schema import Frame, Node, Symbol, TensorMeta, TensorName
 
-__all__ = ["FrameReading", "tensors_of"]
+__all__ = ["FrameReading", "is_known", "tensors_of"]
 
 _ATEN = "torch.ops.aten."
 _ITEM = (_ATEN + "item.", _ATEN + "_local_scalar_dense.")
@@ -357,6 +357,14 @@ def _row_name(target: str) -> tuple[str, bool]:
     in_place = operator.endswith("_") and not operator.endswith("__")
     plain = operator[:-1] if in_place else operator
     return (f"{SYNONYMS.get(plain, plain)}.{overload}", in_place) if target.startswith(_ATEN) else (target, False)
+
+
+def is_known(target: str) -> bool:
+    """Whether an operator is read, of real numbers or of complex ones."""
+    name, _ = _row_name(target)
+    if _is_assertion(target) or _is_number(target) or not target.startswith(_ATEN):
+        return True
+    return name in ROWS or name.partition(".")[0] in PAIRS
 
 
 def _is_assertion(target: str) -> bool:

@@ -15,7 +15,9 @@ from ..errors import NotAModel, UnsupportedModel
 from ..graph import Graph
 from ..open_graph import OpenGraph, graph_of
 from .archive import Archive
+from .composed import taken_apart, with_plain_results
 from .flexible import without_flex_attention
+from .frame import is_known
 from .importer import Importer
 from .rounded import without_rounding
 
@@ -55,17 +57,25 @@ def from_torch(
 
 def _archive(program: Any) -> Archive:
     """An exported program, in the form in which torch keeps it."""
-    content = io.BytesIO()
-    program = without_rounding(without_flex_attention(program))
+    program = without_rounding(taken_apart(without_flex_attention(program), is_known))
     try:
-        sys.modules["torch"].export.save(program, content)
+        try:
+            content = _saved(program)
+        except NotImplementedError:
+            content = _saved(with_plain_results(program))
     except Exception as problem:
-        if not type(problem).__module__.startswith("torch."):
+        if not isinstance(problem, NotImplementedError) and not type(problem).__module__.startswith("torch."):
             raise
         raise UnsupportedModel("torch cannot write the program to a file, from which it is read", called=user_source(),
                                reason=f"{type(problem).__name__}: {problem}"[:500],
                                fix="leave out what torch.export.save(program, path) refuses") from problem
-    return Archive(content.getvalue())
+    return Archive(content)
+
+
+def _saved(program: Any) -> bytes:
+    content = io.BytesIO()
+    sys.modules["torch"].export.save(program, content)
+    return content.getvalue()
 
 
 def _graph(archive: Archive, name: str, state: Mapping[str, str] | None) -> Graph | OpenGraph:

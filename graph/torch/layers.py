@@ -245,8 +245,8 @@ _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "bicub
 
 @aten(*(f"upsample_{kind}.{overload}" for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "bicubic2d",
                                                     "trilinear3d") for overload in ("vec", "default")),
-      *(f"_upsample_{kind}.{overload}" for kind in ("nearest_exact2d", "bilinear2d_aa", "bicubic2d_aa")
-        for overload in ("vec", "default")))
+      *(f"_upsample_{kind}.{overload}" for kind in ("nearest_exact1d", "nearest_exact2d", "nearest_exact3d", "bilinear2d_aa",
+                                                     "bicubic2d_aa") for overload in ("vec", "default")))
 def _resize(c: Call) -> str:
     value = c.tensor("input" if c.gives("input") else "self")
     shape = c.type(value).shape
@@ -266,4 +266,5 @@ def _resize(c: Call) -> str:
     if aligned:
         scales = quotients
     return c.emit("resize", value, sizes=(*shape[:2], *wanted), scales=(1.0, 1.0, *scales), mode=mode, coordinates=where,
-                  rounding="floor", antialias=kind.endswith("_aa"), cubic=-0.5 if kind.endswith("_aa") else -0.75)
+                  rounding="round_prefer_ceil" if exact else "floor", antialias=kind.endswith("_aa"),
+                  cubic=-0.5 if kind.endswith("_aa") else -0.75)

@@ -397,10 +397,11 @@ def _pixel_shuffle(c: Call) -> str:
 
 @aten("pixel_unshuffle.default")
 def _pixel_unshuffle(c: Call) -> str:
-    n, channels, high, wide = c.static(c.tensor())
+    n, channels, *sizes = c.type(c.tensor()).shape
     block = c.integer("downscale_factor")
-    parts = c.reshape(c.tensor(), (n, channels, high // block, block, wide // block, block))
-    return c.reshape(c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, channels * block ** 2, high // block, wide // block))
+    high, wide = (open_extent((size,), (block,)) for size in sizes)
+    parts = c.reshape(c.tensor(), (n, channels, high, block, wide, block))
+    return c.reshape(c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, product((channels, block ** 2)), high, wide))
 
 
 @aten("constant_pad_nd.default", "pad.default", "reflection_pad1d.default", "reflection_pad2d.default", "replication_pad1d.default",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,7 +181,7 @@ def _distance(c: Call) -> str:
     """The norm of differences: of all rows of two matrices, or of rows beside each other."""
     pairs = c.target.startswith("cdist")
     one, other, p = c.tensor("x1"), c.tensor("x2"), float(c.known("p", 2.0))
-    if p not in (1, 2):
+    if p <= 0:
         raise Refused(f"its norm is that of p = {p}")
     if pairs:
         shapes = [c.type(value).shape for value in (one, other)]
@@ -190,6 +191,10 @@ def _distance(c: Call) -> str:
     far = c.emit("subtract", one, other)
     if not pairs:
         far = c.emit("add", far, c.filled(float(c.known("eps", 1e-6)), c.dtype))
-    keep = bool(c.known("keepdim", False))
-    total = c.emit("sum", c.emit("square" if p == 2 else "abs", far), axes=(c.rank(far) - 1,), keepdims=keep)
-    return c.emit("sqrt", total) if p == 2 else total
+    how: dict[str, Any] = {"axes": (c.rank(far) - 1,), "keepdims": bool(c.known("keepdim", False))}
+    if p == 2:
+        return c.emit("sqrt", c.emit("sum", c.emit("square", far), **how))
+    size = c.emit("abs", far)
+    if p in (1, np.inf):
+        return c.emit("sum" if p == 1 else "max", size, **how)
+    return c.emit("power", c.emit("sum", c.emit("power", size, c.filled(p, c.dtype)), **how), c.filled(1 / p, c.dtype))

@@ -121,6 +121,18 @@ def _softmax(c: Call) -> str:
     return c.emit("log_softmax" if "log" in c.target else "softmax", c.cast(c.tensor(), c.dtype), axis=c.axis())
 
 
+@aten("bilinear.default")
+def _bilinear(c: Call) -> str:
+    """x w y for each matrix of w."""
+    x, y, weight = c.tensor("input1"), c.tensor("input2"), c.tensor("weight")
+    outs, left, right = c.static(weight)
+    columns = c.reshape(c.emit("transpose", weight, axes=(1, 0, 2)), (left, outs * right))
+    shape = c.type(x).shape[:-1]
+    half = c.reshape(c.emit("matmul", x, columns), (*shape, outs, right))
+    result = c.reshape(c.emit("matmul", half, c.reshape(y, (*shape, right, 1))), (*shape, outs))
+    return c.emit("add", result, c.tensor("bias")) if c.gives("bias") else result
+
+
 @aten("matmul.default")
 def _matmul(c: Call) -> str:
     return c.emit("matmul", c.tensor(), c.tensor("other"))

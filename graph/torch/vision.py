@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, open_extent
 from .call import Call, aten
 from .layers import batched, many, unbatched
 
@@ -82,8 +82,8 @@ def _unpooled(c: Call) -> str:
 
 @aten("channel_shuffle.default", "native_channel_shuffle.default")
 def _shuffled(c: Call) -> str:
-    shape, groups = c.static(c.tensor()), c.integer("groups")
-    parts = c.reshape(c.tensor(), (shape[0], groups, shape[1] // groups, *shape[2:]))
+    shape, groups = c.type(c.tensor()).shape, c.integer("groups")
+    parts = c.reshape(c.tensor(), (shape[0], groups, open_extent(shape[1:2], (groups,)), *shape[2:]))
     return c.reshape(c.emit("transpose", parts, axes=(0, 2, 1, *range(3, len(shape) + 1))), shape)
 
 

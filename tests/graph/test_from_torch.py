@@ -534,3 +534,28 @@ def test_what_torch_assumed_of_sizes_is_asked_of_them() -> None:
                 run(np.zeros((wrong, 3), "float32"))
     free = agrees(bounded, x, dynamic={"x": {0: torch.export.Dim("n")}}, others=[(torch.randn(1, 3),)])
     assert "after" not in [node.operator for node in free.nodes]
+
+
+def test_operators_without_a_row_are_taken_apart_by_torch_and_others_stay() -> None:
+    net = nn.LayerNorm(6)
+    g = agrees(module(lambda x: (F.soft_margin_loss(net(x), x.sign()), torch.rot90(x), torch.kron(x, x), torch.std_mean(x, 1))),
+               torch.randn(4, 6), build=True)
+    assert "layer_norm" in [node.operator for node in g.nodes]
+
+
+def test_results_that_torch_writes_to_no_file_are_read() -> None:
+    agrees(module(lambda x: (x.topk(3, -1), x.sort(1))), torch.randn(4, 6))
+
+
+@pytest.mark.parametrize("sizes", [(7, 9), (3, 2), (6, 8)])
+def test_the_exactly_nearest_place_is_the_one_under_the_middle(sizes: tuple[int, int]) -> None:
+    agrees(module(lambda x: F.interpolate(x, size=sizes, mode="nearest-exact")), torch.randn(1, 2, 4, 4))
+    agrees(module(lambda x: F.interpolate(x, size=sizes[:1], mode="nearest-exact")), torch.randn(1, 2, 4))
+
+
+def test_shuffles_of_open_batches_bilinear_forms_and_norms_of_any_order() -> None:
+    n = {0: torch.export.Dim("n")}
+    form = nn.Bilinear(4, 5, 6)
+    agrees(module(lambda x: (F.pixel_unshuffle(x, 2), F.channel_shuffle(x, 3))), torch.randn(2, 6, 4, 6), dynamic={"x": n})
+    agrees(module(lambda x, y: (form(x, y), F.pairwise_distance(x, y[:, :4], 3.0), F.rrelu(x))), torch.randn(3, 4), torch.randn(3, 5),
+           dynamic={"x": n, "y": n})

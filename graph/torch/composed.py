@@ -1,0 +1,34 @@
+"""Operators of a program that have no row here, taken apart by torch into others; and results that torch writes to no file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+__all__ = ["taken_apart", "with_plain_results"]
+
+
+def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
+    """A torch.export.ExportedProgram in which torch has decomposed the operators that are not known, where it can; itself where all
+    are. is_known: whether an operator, "torch.ops.aten.relu.default", has a row. What is known stays as the user wrote it."""
+    torch = sys.modules["torch"]
+    others = {node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and
+              not is_known(f"torch.ops.{node.target!s}")}
+    if not others:
+        return program
+    table = torch.export.default_decompositions()
+    own = {operator: table[operator] for operator in others if operator in table}
+    return program.run_decompositions(own) if own else program
+
+
+def with_plain_results(program: Any) -> Any:
+    """A torch.export.ExportedProgram that gives its results as a list: torch writes no tuples with names, as topk returns them."""
+    tree = sys.modules["torch.utils._pytree"]
+    whole, *inner = program.module_call_graph
+    leaves = tree.tree_structure([0] * whole.signature.out_spec.num_leaves)
+    plain = copy(program)
+    plain._module_call_graph = [replace(whole, signature=replace(whole.signature, out_spec=leaves)), *inner]
+    return plain
