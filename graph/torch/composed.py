@@ -10,18 +10,28 @@ from typing import Any
 
 __all__ = ["taken_apart", "with_plain_results"]
 
+_MOST_LEVELS = 4
+"""An operator may be made of others that are not known either."""
+
 
 def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
-    """A torch.export.ExportedProgram in which torch has decomposed the operators that are not known, where it can; itself where all
-    are. is_known: whether an operator, "torch.ops.aten.relu.default", has a row. What is known stays as the user wrote it."""
-    torch = sys.modules["torch"]
-    others = {node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and
-              not is_known(f"torch.ops.{node.target!s}")}
-    if not others:
-        return program
-    table = torch.export.default_decompositions()
-    own = {operator: table[operator] for operator in others if operator in table}
-    return program.run_decompositions(own) if own else program
+    """A torch.export.ExportedProgram in which torch has decomposed the operators that are not known, until all are; itself where
+    that does not come to be. is_known: whether an operator, "torch.ops.aten.relu.default", has a row. What is known stays as the user
+    wrote it."""
+    torch, made = sys.modules["torch"], program
+    for _ in range(_MOST_LEVELS):
+        others = {node.target for node in made.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and
+                  not is_known(f"torch.ops.{node.target!s}")}
+        if not others:
+            return made
+        table = torch.export.default_decompositions()
+        if any(operator not in table for operator in others):
+            break
+        try:
+            made = made.run_decompositions({operator: table[operator] for operator in others})
+        except Exception:       # whatever torch stumbles over: the program is refused for what the user wrote, as without this
+            break
+    return program
 
 
 def with_plain_results(program: Any) -> Any:

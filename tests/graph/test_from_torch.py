@@ -557,5 +557,5 @@ def test_shuffles_of_open_batches_bilinear_forms_and_norms_of_any_order() -> Non
     n = {0: torch.export.Dim("n")}
     form = nn.Bilinear(4, 5, 6)
     agrees(module(lambda x: (F.pixel_unshuffle(x, 2), F.channel_shuffle(x, 3))), torch.randn(2, 6, 4, 6), dynamic={"x": n})
-    agrees(module(lambda x, y: (form(x, y), F.pairwise_distance(x, y[:, :4], 3.0), F.rrelu(x))), torch.randn(3, 4), torch.randn(3, 5),
-           dynamic={"x": n, "y": n})
+    agrees(module(lambda x, y: (form(x, y), F.pairwise_distance(x, y[:, :4], 3.0), F.rrelu(x))),
+           torch.randn(3, 4), torch.randn(3, 5), dynamic={"x": n, "y": n})
