@@ -8,6 +8,8 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from ...errors import FAULTS
+
 __all__ = ["taken_apart", "with_plain_results"]
 
 _MOST_LEVELS = 4
@@ -16,8 +18,8 @@ _MOST_LEVELS = 4
 
 def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
     """A torch.export.ExportedProgram in which torch has decomposed the operators that are not known, until all are; itself where
-    that does not come to be. is_known: whether an operator, "torch.ops.aten.relu.default", has a row. What is known stays as the user
-    wrote it."""
+    that does not come to be. is_known: whether an operator, "torch.ops.aten.relu.default", has a row. What is known stays as the
+    user wrote it."""
     torch, made = sys.modules["torch"], program
     for _ in range(_MOST_LEVELS):
         others = {node.target for node in made.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and
@@ -29,7 +31,7 @@ def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
             break
         try:
             made = made.run_decompositions({operator: table[operator] for operator in others})
-        except Exception:       # whatever torch stumbles over: the program is refused for what the user wrote, as without this
+        except (*FAULTS, RuntimeError, AssertionError):     # it is refused for what the user wrote then
             break
     return program
 
