@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright import topi
+from tilewright import te, topi
 
 from .gpu_counted import MAPS, ROWS, Case, at, several
 
@@ -26,8 +26,8 @@ NOT_COUNTED = {
     "prepack_dense packed_dense prepack_bf16 dense_bf16 packed_dense_bf16 prepack_int8 dense_int8 packed_dense_int8 "
     "quantized_dense quantize_channels conv2d_prepack conv2d_prepacked conv2d_winograd_prepack conv2d_winograd_prepacked "
     "conv2d_NCHWc quantize_groups dequantize_groups weight_only_dense": "weights packed for the registers of CPUs",
-    "det unique multibox_detection multibox_transform_loc non_max_suppression proposal get_valid_counts": "one thread walks over "
-    "what data decide",
+    "det unique multibox_detection multibox_transform_loc non_max_suppression proposal get_valid_counts argwhere sparse_reshape "
+    "sparse_to_dense": "one thread walks over what data decide",
     "schedule": "no operator",
     "shape ndarray_size full zeros full_like zeros_like ones ones_like arange": "a constant for every element",
 }
@@ -113,6 +113,8 @@ OTHERS: dict[str, Case] = {
     "nll_loss": at(nn.nll_loss, (256, 10), (256, "int32"), (10,)),
     "cumprod": at(topi.cumprod, (64, 256), axis=1),
     "dft": at(topi.dft, (64, 64), (64, 64)),
+    "stft": lambda: topi.stft(te.placeholder((4, 512), name="data"), 64, 16, 64, te.placeholder((64,), name="window")),
+    "fixed_point_multiply": lambda: topi.fixed_point_multiply(te.placeholder((64, 512), "int32"), 1 << 30, -3),
     # products
     "einsum": at(_einsum, (4, 64, 64), (4, 64, 64)),
     "tensordot": at(topi.tensordot, (64, 8, 16), (8, 16, 64), axes=2),
