@@ -23,6 +23,10 @@ def _einsum(a: Any, b: Any) -> Any:
 
 
 NOT_COUNTED = {
+    "binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense "
+    "deformable_conv2d_nhwc depthwise_conv2d_backward_input_nhwc depthwise_conv2d_backward_weight_nhwc "
+    "dilation2d_nchw dilation2d_nhwc fifo_buffer lstm simulated_dequantize simulated_quantize sparse_add "
+    "sparse_conv2d sparse_dense sparse_dense_sp_lhs sparse_dense_sp_rhs sparse_transpose": "declared after all others were counted",
     "prepack_dense packed_dense prepack_bf16 dense_bf16 packed_dense_bf16 prepack_int8 dense_int8 packed_dense_int8 "
     "quantized_dense quantize_channels conv2d_prepack conv2d_prepacked conv2d_winograd_prepack conv2d_winograd_prepacked "
     "conv2d_NCHWc quantize_groups dequantize_groups weight_only_dense": "weights packed for the registers of CPUs",
