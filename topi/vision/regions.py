@@ -36,53 +36,67 @@ def roi_align(
         raise BadParameter(f"roi_align has no mode {mode!r}", called=user_source(), allowed='"avg", "max", "max_terms"',
                            fix='mode="avg"')
     kind = _wide(source, boxes)
-    sides = (1, 0)
-    """Of height and width the place of the first coordinate in a box."""
+    bins = _Bins(boxes, lead, (high, wide), spatial_scale, ratio, aligned, kind)
 
-    def side(r: Any, dim: int) -> tuple[Any, Any]:
-        """The beginning, and the extent of a bin."""
-        begin, end = (boxes[r, lead + sides[dim] + far].astype(kind) * te.const(spatial_scale, kind) - te.const(0.5 * aligned, kind)
-                      for far in (0, 2))
-        return begin, (end - begin if aligned else te.max(end - begin, 1)) / te.const((high, wide)[dim], kind)
-
-    def count(r: Any, d: Any) -> Any:
-        numbers = [te.ceil(te.max(te.min(side(r, dim)[1], 1 << 20), 0)).astype("int32") for dim in (0, 1)]
-        return te.select(d.equal(0), *numbers)
-
-    counts: Any = te.compute((boxes.shape[0], 2), count, name="roi_samples") if ratio < 1 else None
-
-    def number(r: Any, dim: int) -> Any:
-        return te.const(ratio, "int32") if counts is None else counts[r, dim]
-
-    def samples(r: Any, c: Any, y: Any, x: Any) -> tuple[Any, Any]:
-        taps = [te.reduce_axis((0, number(r, dim)), name) for dim, name in enumerate(("sy", "sx"))]
-        places, inside = list[Any](), list[Any]()
-        for dim, (bin, tap) in enumerate(zip((y, x), taps, strict=True)):
-            begin, extent = side(r, dim)
-            each = extent / number(r, dim).astype(kind)
-            place = begin + bin.astype(kind) * extent + (tap.astype(kind) + te.const(0.5, kind)) * each
-            size = source.shape[2 + dim].astype(kind)
-            inside += [place >= -1, place <= size]
-            places.append(te.max(te.min(place, size), -1))
+    def pooled(r: Any, c: Any, y: Any, x: Any) -> Any:
+        taps = [te.reduce_axis((0, bins.samples(r, dim)), name) for dim, name in enumerate(("sy", "sx"))]
+        places = [bins.place(r, dim, at, tap) for dim, (at, tap) in enumerate(zip((y, x), taps, strict=True))]
+        sizes = [source.shape[2 + dim].astype(kind) for dim in (0, 1)]
+        inside = [there for place, size in zip(places, sizes, strict=True) for there in (place >= -1, place <= size)]
+        places = [te.max(te.min(place, size), -1) for place, size in zip(places, sizes, strict=True)]
         batch = _batch(source, boxes, batch_indices, r)
         value = _greatest_term(source, (batch, c), places) if mode == "max_terms" else \
             weighed(source, (batch, c), places, 2, "border")
-        return te.select(te.all(*inside), value, te.const(0, kind)), taps
-
-    def pooled(*i: Any) -> Any:
-        value, taps = samples(*i)
+        value = te.select(te.all(*inside), value, te.const(0, kind))
         return te.sum(value, axis=taps) if mode == "avg" else te.max(value, axis=taps)
 
     shape = (boxes.shape[0], source.shape[1], high, wide)
     found = te.compute(shape, pooled, name=f"roi_align_{mode}")
 
     def result(r: Any, *i: Any) -> Any:
-        total = number(r, 0) * number(r, 1)
+        total = bins.samples(r, 0) * bins.samples(r, 1)
         value = found[(r, *i)] / te.max(total, 1).astype(kind) if mode == "avg" else \
             te.select(total > 0, found[(r, *i)], te.const(0, kind))
         return value.astype(source.dtype)
 
     return te.compute(shape, result, name="roi_align", tag="injective")
+
+
+_SIDES = (1, 0)
+"""Of height and width the place of the first coordinate in a box."""
+
+
+class _Bins:
+    """Where the samples of regions are. lead: places before the coordinates in a box. size: bins along height and width. ratio:
+    samples along each side of a bin; below 1 as many as it has elements, which are counted once for each region."""
+
+    def __init__(
+        self, boxes: Tensor, lead: int, size: tuple[int, int], scale: float, ratio: int, aligned: bool, kind: str,
+    ) -> None:
+        self.boxes, self.lead, self.size, self.scale = boxes, lead, size, scale
+        self.ratio, self.aligned, self.kind = ratio, aligned, kind
+        self.counts: Any = te.compute((boxes.shape[0], 2), self._count, name="roi_samples") if ratio < 1 else None
+
+    def side(self, r: Any, dim: int) -> tuple[Any, Any]:
+        """Where a region begins, and the extent of a bin."""
+        begin, end = (self.boxes[r, self.lead + _SIDES[dim] + far].astype(self.kind) * te.const(self.scale, self.kind)
+                      - te.const(0.5 * self.aligned, self.kind) for far in (0, 2))
+        extent = end - begin if self.aligned else te.max(end - begin, 1)
+        return begin, extent / te.const(self.size[dim], self.kind)
+
+    def samples(self, r: Any, dim: int) -> Any:
+        """How many there are along a side of a bin."""
+        return te.const(self.ratio, "int32") if self.counts is None else self.counts[r, dim]
+
+    def place(self, r: Any, dim: int, at: Any, tap: Any) -> Any:
+        """Where sample `tap` of bin `at` is."""
+        begin, extent = self.side(r, dim)
+        each = extent / self.samples(r, dim).astype(self.kind)
+        return begin + at.astype(self.kind) * extent + (tap.astype(self.kind) + te.const(0.5, self.kind)) * each
+
+    def _count(self, r: Any, d: Any) -> Any:
+        numbers = [te.ceil(te.max(te.min(self.side(r, dim)[1], 1 << 20), 0)).astype("int32") for dim in (0, 1)]
+        return te.select(d.equal(0), *numbers)
 
 
 def _greatest_term(source: Tensor, lead: tuple[Any, ...], places: list[Any]) -> Any:
