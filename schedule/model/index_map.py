@@ -279,6 +279,8 @@ class _Inversion:
         """of // by, or of % by."""
         if not of.terms:
             return _Sum((), of.offset % by if remainder else of.offset // by)
+        if by == 1:
+            return _Sum((), 0) if remainder else of
         first, digit = of.terms[0]
         span = None if digit.high is None else digit.high // digit.low
         if len(of.terms) > 1 or of.offset or not ops.is_const(first, 1) or (span is not None and span % by):

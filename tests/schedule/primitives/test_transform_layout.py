@@ -301,3 +301,15 @@ def test_a_swizzle_that_would_lose_elements_is_refused(places: Any, reason: str)
     s = te.create_schedule(c.op)
     with pytest.raises(BadLayout, match=rf"TW0253(?s:.*)({reason})"):
         s[b].transform_layout(places)
+
+
+def test_the_only_digit_of_a_sum_of_indices_tells_all_of_it() -> None:
+    """Rows over two axes whose elements a thread has alone: `sum % 1` tells nothing, and asks for nothing."""
+    A = te.placeholder((4, 9, 3), name="A")
+    B = te.compute((4, 9, 3), lambda i, j, k: A[i, j, k] + 1, name="B")
+    C = te.compute((4, 9, 3), lambda i, j, k: B[i, j, k] * 2, name="C")
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(lambda i, j, k: (j, (i * 3 + k) // 1, (i * 3 + k) % 1))
+    a, c = np.random.default_rng(3).random((4, 9, 3), np.float32), np.zeros((4, 9, 3), np.float32)
+    tw.build(s, [A, C])(a, c)
+    assert np.array_equal(c, (a + 1) * 2)
