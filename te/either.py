@@ -21,6 +21,6 @@ from .scan import *  # noqa: F403
 from .tag import *  # noqa: F403
 from .tensor import *  # noqa: F403
 from .tensor_compute import *  # noqa: F403
-from .tensor_intrin import *  # noqa: F403  # noqa: F403
+from .tensor_intrin import *  # noqa: F403
 from .tf32 import *  # noqa: F403
 from .trace import *  # noqa: F403

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import te
 from ..errors import user_source
 from ..ir.expr import IntImm
+from ..te import either as te
+from ..te import hybrid
 from ..te.hybrid.runtime import output_tensor
 from ..te.tensor import Tensor, tensor_text
 from .checks import shape_of, tensor
@@ -41,7 +42,7 @@ def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
     return injective((count, source.ndim), coordinate, "argwhere")
 
 
-@te.hybrid.script
+@hybrid.script
 def _places(met: Any, count: Any) -> Any:
     places = output_tensor((count,), "int32")
     for i in range(count):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .. import te
 from ..errors import user_source
 from ..ir.ops import convert
+from ..te import either as te
 from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
 from .checks import integers, tensor

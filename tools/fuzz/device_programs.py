@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import te, topi
+from ... import topi
+from ...te import either as te
 from .choices import Choices
 from .program import Draw, Program, exactly, small
 from .terms import numpy_type
@@ -108,8 +109,8 @@ def draw_long_rows(choices: Choices) -> Program:
     shape = draw.pick([1, 2, 7, 40]), draw.pick([1, 33, 128, 257, 1000, 3001])
     dtype = draw.pick(["float32", "float32", "float16", "bfloat16"])
     values = draw.choices.contents().standard_normal(shape).astype(numpy_type(dtype))
-    a, x = draw.program.given(te.placeholder(shape, dtype, "A"), values), values.astype("float64")
-    axis = draw.pick([1, 1, 0])
+    a: te.Tensor = draw.program.given(te.placeholder(shape, dtype, "A"), values)
+    x, axis = values.astype("float64"), draw.pick([1, 1, 0])
     powers = np.exp(x - x.max(axis, keepdims=True))
     apart = x - x.mean(axis, keepdims=True)
     kinds: dict[str, tuple[Callable[[], Any], np.ndarray]] = {

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import te
 from ...errors import user_source
 from ...ir.expr import IntImm
+from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
 from ..checks import axis_of, tensor
 from ..errors import BadOperand

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
 from ...ir.ops import convert
+from ...te import either as te
 from ...te.tensor import Tensor
 from ..checks import axis_of, tensor
 from ..transform import injective

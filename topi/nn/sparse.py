@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
 from ...errors import user_source
+from ...te import either as te
+from ...te import hybrid
 from ...te.hybrid.runtime import output_tensor
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
@@ -90,7 +91,7 @@ def sparse_add(dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, 
     return added
 
 
-@te.hybrid.script
+@hybrid.script
 def _added(dense: Any, data: Any, indices: Any, indptr: Any) -> Any:
     total = output_tensor(dense.shape, dense.dtype)
     for row in range(dense.shape[0]):
@@ -109,7 +110,7 @@ def sparse_transpose(sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr:
     return list(moved)
 
 
-@te.hybrid.script
+@hybrid.script
 def _transposed(data: Any, indices: Any, indptr: Any) -> Any:
     values = output_tensor(data.shape, data.dtype)
     columns = output_tensor(indices.shape, indices.dtype)
