@@ -23,10 +23,6 @@ def _einsum(a: Any, b: Any) -> Any:
 
 
 NOT_COUNTED = {
-    "binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense "
-    "deformable_conv2d_nhwc depthwise_conv2d_backward_input_nhwc depthwise_conv2d_backward_weight_nhwc "
-    "dilation2d_nchw dilation2d_nhwc fifo_buffer lstm simulated_dequantize simulated_quantize sparse_add "
-    "sparse_conv2d sparse_dense sparse_dense_sp_lhs sparse_dense_sp_rhs sparse_transpose": "declared after all others were counted",
     "prepack_dense packed_dense prepack_bf16 dense_bf16 packed_dense_bf16 prepack_int8 dense_int8 packed_dense_int8 "
     "quantized_dense quantize_channels conv2d_prepack conv2d_prepacked conv2d_winograd_prepack conv2d_winograd_prepacked "
     "conv2d_NCHWc quantize_groups dequantize_groups weight_only_dense": "weights packed for the registers of CPUs",
@@ -80,6 +76,36 @@ OTHERS: dict[str, Case] = {
     "dequantize": at(nn.dequantize, BYTES, scale=0.1),
     "quantize": at(nn.quantize, ROWS, scale=0.1),
     "requantize": at(nn.requantize, (*ROWS, "int32"), scale=0.1),
+    # bits, states and what is sparse
+    "binarize_pack": at(nn.binarize_pack, (256, 1024)),
+    "binary_dense": at(nn.binary_dense, (128, 32, "uint32"), (256, 32, "uint32")),
+    "bitpack": at(nn.bitpack, (256, 1024, "int32"), bits=2, pack_axis=1, bit_axis=1),
+    "bitserial_conv2d_nchw": at(nn.bitserial_conv2d_nchw, (1, 64, 14, 14, "uint32"), (64, 64, 3, 3, "uint32"), stride=1, padding=1,
+                                activation_bits=2, weight_bits=1),
+    "bitserial_conv2d_nhwc": at(nn.bitserial_conv2d_nhwc, (1, 14, 14, 64, "uint32"), (3, 3, 64, 64, "uint32"), stride=1, padding=1,
+                                activation_bits=2, weight_bits=1),
+    "bitserial_dense": at(nn.bitserial_dense, (64, 512, "uint32"), (64, 512, "uint32"), data_bits=2, weight_bits=1),
+    "deformable_conv2d_nhwc": at(nn.deformable_conv2d_nhwc, (1, 14, 14, 16), (1, 14, 14, 18), (3, 3, 16, 32), padding=1),
+    "depthwise_conv2d_backward_input_nhwc": at(
+        nn.depthwise_conv2d_backward_input_nhwc, (3, 3, 32, 1), (1, 28, 28, 32), oshape=(1, 28, 28, 32), ishape=(1, 28, 28, 32),
+        stride=1, padding=1),
+    "depthwise_conv2d_backward_weight_nhwc": at(
+        nn.depthwise_conv2d_backward_weight_nhwc, (1, 28, 28, 32), (1, 28, 28, 32), oshape=(1, 28, 28, 32), fshape=(3, 3, 32, 1),
+        stride=1, padding=1),
+    "dilation2d_nchw": at(topi.image.dilation2d_nchw, MAPS, (32, 3, 3), stride=1, padding=1),
+    "dilation2d_nhwc": at(topi.image.dilation2d_nhwc, (2, 28, 28, 32), (3, 3, 32), stride=1, padding=1),
+    "fifo_buffer": at(nn.fifo_buffer, (4, 1024), ROWS, axis=0),
+    "lstm": at(nn.lstm, (8, 4, 64), (256, 64), (256, 64)),
+    "simulated_quantize": at(nn.simulated_quantize, ROWS, out_dtype=1, output_scale=te.placeholder((1,), name="scale"),
+                             output_zero_point=te.placeholder((1,), "int32", name="zero")),
+    "simulated_dequantize": at(nn.simulated_dequantize, ROWS, in_dtype=1, input_scale=te.placeholder((1,), name="scale"),
+                               input_zero_point=te.placeholder((1,), "int32", name="zero")),
+    "sparse_add": at(nn.sparse_add, (64, 64), (500,), (500, "int32"), (65, "int32")),
+    "sparse_conv2d": at(nn.sparse_conv2d, (1, 14, 14, 64), (500,), (500, "int32"), (65, "int32")),
+    "sparse_dense": at(nn.sparse_dense, (64, 64), (500,), (500, "int32"), (65, "int32")),
+    "sparse_dense_sp_lhs": at(nn.sparse_dense_sp_lhs, (500,), (500, "int32"), (65, "int32"), (64, 64)),
+    "sparse_dense_sp_rhs": at(nn.sparse_dense_sp_rhs, (64, 64), (500,), (500, "int32"), (65, "int32")),
+    "sparse_transpose": at(nn.sparse_transpose, (500,), (500, "int32"), (65, "int32")),
     # moves
     "adv_index": at(_adv_index, (64, 32, 16), (48, "int32"), (48, "int32")),
     "broadcast_to": at(topi.broadcast_to, (1024,), shape=ROWS),
