@@ -25,7 +25,7 @@ def _dft(c: Context) -> str:
 @converts("STFT")
 def _stft(c: Context) -> str:
     """The frames of a signal, each times the window, transformed."""
-    _, size, parts = c.type(0).shape
+    size = c.type(0).shape[1]
     if not isinstance(size, int):
         raise Refused("how long the signal is is not known")
     step = int(c.array(1).reshape(-1)[0])
@@ -39,7 +39,7 @@ def _stft(c: Context) -> str:
         if c.static(2) != (length,):
             raise Refused(f"its window is not as long as a frame, {length}")
         frames = c.emit("multiply", frames, c.reshape(c[2], (length, 1)))
-    return c.emit("dft", frames, axis=2, onesided=bool(c.attribute("onesided", 1)) and parts == 1)
+    return c.emit("dft", frames, axis=2, onesided=bool(c.attribute("onesided", 1)))
 
 
 @converts("HannWindow", "HammingWindow", "BlackmanWindow")

@@ -61,6 +61,15 @@ def test_frames_of_a_signal_and_back() -> None:
     agrees(nodes, {"x": drawn(2, 31, 1)}, ["frames", "back"])
 
 
+def test_frames_of_a_complex_signal_have_the_first_frequencies_alone_unless_all_are_asked_for() -> None:
+    step = helper.make_node("Constant", [], ["step"], value_int=5)
+    size = helper.make_node("Constant", [], ["size"], value_int=8)
+    for bins, asked in ((5, {}), (5, {"onesided": 1}), (8, {"onesided": 0})):
+        node = helper.make_node("STFT", ["x", "step", "", "size"], ["frames"], **asked)
+        frames, = agrees([step, size, node], {"x": drawn(2, 31, 2)}, ["frames"])
+        assert frames.shape == (2, 5, bins, 2)
+
+
 def test_slices_each_once() -> None:
     x = random.integers(0, 2, (3, 11, 2))
     for axis in (None, 1):
