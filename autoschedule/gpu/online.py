@@ -24,12 +24,9 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import IntImm, IterVar, ProducerLoad
-from ...schedule.model.inlined import expanded
+from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
-from ...te.rewrite import collect_loads
-from ...te.tensor import tensor_of
 from ..estimate import Estimate
 from ..loops import fused
 from ..operations import axes_in, axes_of, depends_on, fixed_extent, is_plain, source
@@ -37,7 +34,7 @@ from ..plan import Candidate, Decision
 from ..registry import registered
 from .online_cores import apply_on_cores, core_tiles, time_on_cores
 from .online_form import OnlineForm, online_form, sides_of
-from .threads import LAUNCH, WARP, blocks_at_once, lanes_of
+from .threads import LAUNCH, WARP, blocks_at_once, lanes_along_last, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -270,25 +267,13 @@ def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1
     stage.compute_at(*at)
     if stages > 1:
         stage.pipeline(stages)
-    rest, vector = stage.split(fused(stage, stage.op.axis[-2:]), factor=_along_last(stage))
+    rest, vector = stage.split(fused(stage, stage.op.axis[-2:]), factor=lanes_along_last(stage))
     rest, x = stage.split(rest, factor=tile.threads[1])
     rest, y = stage.split(rest, factor=tile.threads[0])
     stage.vectorize(vector)
     stage.bind(x, thread_axis((0, tile.threads[1]), "threadIdx.x"))
     stage.bind(y, thread_axis((0, tile.threads[0]), "threadIdx.y"))
 
-
-def _along_last(stage: Stage) -> int:
-    """How many elements at once a copy can load: 16 bytes where what it reads lies as it does, in whole rows."""
-    last = stage.op.axis[-1]
-    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
-    for load in collect_loads(expanded(stage)):
-        extent = load.producer.shape[-1]
-        if load.indices and load.indices[-1] is last and isinstance(extent, IntImm):
-            lanes = gcd(lanes, extent.value, lanes_of(tensor_of(load).dtype))
-        else:
-            return 1
-    return lanes
 
 
 def _by_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> tuple[IterVar, IterVar]:

@@ -24,18 +24,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ... import te
 from ...codegen.gpus import Gpu
-from ...ir.expr import IntImm, IterVar
+from ...ir.expr import IterVar
 from ...ir.fragments import LANES
-from ...schedule.model.inlined import expanded
 from ...te.axis import thread_axis
-from ...te.rewrite import collect_loads
-from ...te.tensor import tensor_of
 from ..estimate import Estimate
 from ..loops import fused
 from ..operations import depends_on, fixed_extent
 from .online_form import OnlineForm, heads_of
 from .tensor_cores import M, N, shared_by_all
-from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of
+from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_along_last, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -319,18 +316,6 @@ def _filled(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:
     row, column = stage.op.axis[-2:]
     stage.storage_align(row, 2 * lanes, lanes)
     outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
-    shared_by_all(stage, (outer, column), tile, _along_last(stage), (1, 1))
+    shared_by_all(stage, (outer, column), tile, lanes_along_last(stage), (1, 1))
     if stages > 1:
         stage.pipeline(stages)
-
-
-def _along_last(stage: Stage) -> int:
-    """How many neighbours a copy can load at once, where what it reads lies as it does."""
-    last = stage.op.axis[-1]
-    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
-    for load in collect_loads(expanded(stage)):
-        extent = tensor_of(load).shape[-1]
-        if not load.indices or load.indices[-1] is not last or not isinstance(extent, IntImm):
-            return 1
-        lanes = gcd(lanes, extent.value, lanes_of(tensor_of(load).dtype))
-    return lanes

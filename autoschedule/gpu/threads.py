@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from math import gcd
+from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, Occupancy
 from ...ir.dtype import DType
+from ...ir.expr import IntImm
+from ...schedule.model.inlined import expanded
+from ...te.rewrite import collect_loads
+from ...te.tensor import tensor_of
 from ..contractions import Contraction
-from ..operations import size_of, source
+from ..operations import fixed_extent, size_of, source
 
-__all__ = ["LAUNCH", "SECTOR", "THREADS", "VECTOR", "WARP", "blocks_at_once", "lanes_of", "reason_of", "slowest"]
+if TYPE_CHECKING:
+    from ...schedule import Stage
+
+__all__ = ["LAUNCH", "SECTOR", "THREADS", "VECTOR", "WARP", "blocks_at_once", "lanes_along_last", "lanes_of", "reason_of",
+           "slowest"]
 
 WARP = 32
 THREADS = 256
@@ -25,6 +34,18 @@ LAUNCH = 3e-6
 def lanes_of(dtype: DType) -> int:
     """How many elements a thread loads or stores at once."""
     return max(VECTOR * 8 // max(dtype.bits, 8), 1)
+
+
+def lanes_along_last(stage: Stage) -> int:
+    """How many neighbours along its last axis a copy loads at once, where what it reads lies as it does, in whole rows; else 1."""
+    last = stage.op.axis[-1]
+    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
+    for load in collect_loads(expanded(stage)):
+        extent = load.producer.shape[-1]
+        if not load.indices or load.indices[-1] is not last or not isinstance(extent, IntImm):
+            return 1
+        lanes = gcd(lanes, extent.value, lanes_of(tensor_of(load).dtype))
+    return lanes
 
 
 def blocks_at_once(gpu: Gpu, threads: int, registers: int, shared: int) -> int:
