@@ -62,9 +62,9 @@ class LoadedModel(Kernel):
     def __init__(self, kernel: Kernel, roles: ModelRoles, library: ctypes.CDLL, place: Path) -> None:
         super().__init__(kernel._entry, None)
         self._kernel, self._roles, self._library, self._place = kernel, roles, library, place
-        params = {param.name: param for _, param in kernel.signature.buffers}
-        self._inputs = {name: params[spelled] for name, spelled in roles.inputs.items()}
-        self._outputs = {name: params[spelled] for name, spelled in roles.outputs.items()}
+        self._params = {param.name: param for _, param in kernel.signature.buffers}
+        self._inputs = {name: self._params[spelled] for name, spelled in roles.inputs.items()}
+        self._outputs = {name: self._params[spelled] for name, spelled in roles.outputs.items()}
         self._sides = _sides(kernel.signature, self._inputs)
         self._arenas: list[Array] = []
         self._mapped: NDArray[np.uint8] | None = None
@@ -82,8 +82,7 @@ class LoadedModel(Kernel):
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         if out is None and len(args) + len(named) == len(self.signature.params):
             return self._kernel(*args, **named)
-        given, results = self._bound(args, named, out)
-        arena = self._arena(given)
+        given, results, arena = self._bound(args, named, out)
         self._kernel(**given, **{self._roles.arena: arena})
         self._arenas.append(arena)
         return results[0] if len(results) == 1 else results
@@ -91,8 +90,8 @@ class LoadedModel(Kernel):
     def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
         """Seconds a call, of inputs alone or of all arguments, as Kernel.time measures. State that is given is updated."""
         if len(args) != len(self.signature.params):
-            given, _ = self._bound(args, named, None)
-            given[self._roles.arena] = self._arena(given)
+            given, _, arena = self._bound(args, named, None)
+            given[self._roles.arena] = arena
             args = tuple(given[param.name] for param in self.signature.params)
         return self._kernel.time(*args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
@@ -100,8 +99,8 @@ class LoadedModel(Kernel):
         takes, gives = (", ".join(map(str, params.values())) for params in (self._inputs, self._outputs))
         return f"<LoadedModel {self.name}({takes}) -> {gives}>"
 
-    def _bound(self, args: tuple[Any, ...], named: dict[str, Any], out: Any) -> tuple[dict[str, Any], list[Any]]:
-        """All arguments but the arena, by their parameters' names, and the outputs among them."""
+    def _bound(self, args: tuple[Any, ...], named: dict[str, Any], out: Any) -> tuple[dict[str, Any], list[Any], Array]:
+        """All arguments but the arena, by their parameters' names, the outputs among them, and the arena."""
         values = arguments_in_order(self._sides, args, named)
         given: dict[str, Any] = {param.name: value if param.is_output else _compact(value)
                                  for param, value in zip(self._inputs.values(), values, strict=True)}
@@ -118,7 +117,7 @@ class LoadedModel(Kernel):
         given.update(zip((param.name for param in self._outputs.values()), results, strict=True))
         if self._roles.weights:
             given[self._roles.weights] = self._weights()
-        return given, results
+        return given, results, self._arena(sizes)
 
     def _sizes(self, values: Sequence[Any]) -> dict[str, int]:
         """What the inputs say of the symbols; 0 of what they do not, which the call finds wrong."""
@@ -128,10 +127,9 @@ class LoadedModel(Kernel):
             sizes[name] = binding.solved(int(shape[binding.dim]) if binding.dim < len(shape) else 0)
         return sizes
 
-    def _arena(self, given: Mapping[str, Any]) -> Array:
+    def _arena(self, sizes: Mapping[str, int]) -> Array:
         """Memory for a call that no other call works in."""
-        param = next(param for _, param in self.signature.buffers if param.name == self._roles.arena)
-        size = max(evaluate_extent(param.shape[0], self._sizes([given[each.name] for each in self._inputs.values()])), 0)
+        size = max(evaluate_extent(self._params[self._roles.arena].shape[0], sizes), 0)
         try:
             arena = self._arenas.pop()
         except IndexError:
@@ -141,7 +139,7 @@ class LoadedModel(Kernel):
     def _weights(self) -> NDArray[np.uint8]:
         """The file of weights, mapped by the library's own function."""
         if self._mapped is None:
-            param = next(param for _, param in self.signature.buffers if param.name == self._roles.weights)
+            param = self._params[self._roles.weights]
             path, handle = self._place.with_name(f"{self._place.stem.removeprefix('lib')}.weights"), ctypes.c_void_p()
             opened = self._library[f"{self.name}_open"]
             opened.argtypes, opened.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_int32
